@@ -1,0 +1,60 @@
+/* Loop: one thread's event loop, its timers, and the tasks that run when the turn's events have been handled.
+ *
+ * A turn: socket events and letters from other threads; timers that are due; then deferred tasks, lowest phase first, until
+ * none is left. What is decided in a turn is therefore sent in the same turn, once per connection.
+ * Everything here belongs to the thread that called loop_new(), except loop_post() and loop_wake().
+ */
+#ifndef WEIR_LOOP_H
+#define WEIR_LOOP_H
+
+#include "units.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct loop;
+
+struct loop *loop_new(void);
+void loop_free(struct loop *loop); /* nothing may be linked to it any more */
+void loop_turn(struct loop *loop, int max_wait_ms);
+struct mono_ms loop_now(const struct loop *loop); /* monotonic, read once a turn (and after each wait) */
+
+/* A deadline of any length. Embedded in its owner, which cancels it before it goes away. `fired` runs once per start,
+ * never inside timer_start(). Starting a running timer moves it. O(log n). */
+struct timer {
+    struct mono_ms at;
+    size_t place; /* in the loop's heap, 1-based; 0: not running */
+    void (*fired)(void *arg);
+    void *arg;
+};
+
+void timer_init(struct timer *timer, void (*fired)(void *arg), void *arg);
+void timer_start(struct loop *loop, struct timer *timer, struct mono_ms at);
+void timer_cancel(struct loop *loop, struct timer *timer); /* fine when not running */
+
+/* Work for the end of this turn. Deferring a task that already waits does nothing. `run` may defer again, itself too
+ * (it then runs again in this turn: see to it that this ends). */
+enum loop_phase { LOOP_ARRIVE, LOOP_DECIDE, LOOP_SEND, LOOP_PHASES };
+
+struct task {
+    struct task *next, *before;
+    bool waits;
+    enum loop_phase phase;
+    void (*run)(void *arg);
+    void *arg;
+};
+
+void task_init(struct task *task, enum loop_phase phase, void (*run)(void *arg), void *arg);
+void loop_defer(struct loop *loop, struct task *task);
+void task_cancel(struct loop *loop, struct task *task); /* fine when not waiting */
+
+/* A message to another thread's loop. The letter passes to that loop; `deliver` runs there, once, and owns it. */
+struct letter {
+    struct letter *next;
+    void (*deliver)(struct letter *letter, void *arg);
+    void *arg;
+};
+
+void loop_post(struct loop *to, struct letter *letter); /* from any thread; letters of one sender arrive in order */
+
+#endif

@@ -1,0 +1,39 @@
+/* Stats: counters, gauges and histograms, written by threads without a lock and summed when scraped.
+ *
+ * A family is declared once, in stats.def, with its help text and the operator's conclusion. A series is a family with label
+ * values; asking for it again gives the same id, so a reload keeps its counts. Ids are valid in every thread for ever.
+ */
+#ifndef WEIR_STATS_H
+#define WEIR_STATS_H
+
+#include "slice.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum stats_family {
+#define COUNTER(id, labels, help, conclusion) STATS_##id,
+#define GAUGE(id, labels, help, conclusion) STATS_##id,
+#define HISTOGRAM(id, labels, help, conclusion) STATS_##id,
+#include "stats.def"
+#undef COUNTER
+#undef GAUGE
+#undef HISTOGRAM
+    STATS_FAMILIES
+};
+
+typedef uint32_t stats_id;
+struct stats; /* one thread's figures */
+
+struct stats *stats_join(void); /* this thread's own, kept after the thread has ended */
+/* Label values in the order of the family's label names (NULL-terminated names in stats.def: "route,status"). Takes a lock: keep the id. */
+stats_id stats_series(enum stats_family family, const char *const *label_values);
+void stats_add(struct stats *mine, stats_id id, int64_t n);      /* counters; gauges may go down */
+void stats_observe(struct stats *mine, stats_id id, int64_t us); /* histograms: microseconds, exposed as seconds */
+int64_t stats_total(stats_id id);                                /* summed over threads; a histogram's count */
+
+/* Gauges that are read when scraped, such as the near cache's bytes. */
+void stats_probe(enum stats_family family, const char *const *label_values, int64_t (*read)(void *arg), void *arg);
+void stats_write_prometheus(FILE *out); /* text format 0.0.4 */
+
+#endif

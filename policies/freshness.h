@@ -1,0 +1,69 @@
+/* Freshness: for how long may a response be used, and how old is it already (RFC 9111 sections 4.2.1
+ * and 4.2.3)?
+ *
+ * What a response states itself: s-maxage, else max-age, else Expires - Date. Its age counts against that, by
+ * the full formula of section 4.2.3. Where it states nothing the route's ttl applies; that one counts from
+ * the receipt, less the Age the response declares, because a slow or wrongly set upstream must not make the
+ * operator's ttl useless. With override_origin the ttl counts from the receipt whatever the response says of
+ * itself.
+ *
+ * Stale windows: the response's own stale-while-revalidate and stale-if-error, else the route's.
+ * must-revalidate and proxy-revalidate forbid both, always. s-maxage alone does not, although RFC 9111
+ * section 5.2.2.10 gives it the meaning of proxy-revalidate: whoever asks for a window beside it, origin or
+ * operator, has said something more precise. A response that states a lifetime of zero is not extended by the
+ * route's windows, only by its own.
+ *
+ * 404 and 410 live at most negative_ttl, and have no stale windows.
+ */
+#ifndef WEIR_FRESHNESS_H
+#define WEIR_FRESHNESS_H
+
+#include "cache_control.h"
+#include "slice.h"
+#include "units.h"
+
+#define FRESHNESS_MAX_MS INT64_C(2592000000) /* 30 days: no entry lives longer, whatever it says */
+
+/* What a response says of its own time; `base` NULL: the field is absent. */
+struct response_times {
+    struct slice date, expires, age;
+    bool expires_is_repeated; /* more than one line: cannot be trusted, already expired */
+    int64_t delay_ms;         /* from sending the request to receiving the head */
+    struct wall_s received;   /* this host's clock at that moment */
+};
+
+/* The cache settings of a route, as plain values. */
+struct caching_rule {
+    int64_t ttl_ms; /* -1: none */
+    bool override_origin;
+    int64_t negative_ttl_ms;
+    int64_t stale_while_revalidate_ms, stale_if_error_ms;
+    const int *statuses;
+    size_t status_count;
+    bool shared_with_authorization;
+};
+
+enum freshness_source {
+    FRESHNESS_NONE,
+    FRESHNESS_S_MAXAGE,
+    FRESHNESS_MAX_AGE,
+    FRESHNESS_EXPIRES,
+    FRESHNESS_TTL
+};
+
+/* The same meaning as struct lifetimes of the store: in ms from the receipt, each counted from there. */
+struct freshness {
+    enum freshness_source source; /* NONE: nobody says how long; all the others are 0 */
+    int64_t fresh_ms;             /* 0: not fresh even now */
+    int64_t stale_ms;             /* >= fresh_ms */
+    int64_t error_ms;             /* >= fresh_ms */
+    int64_t age_ms;               /* at the receipt, >= 0 */
+};
+
+struct freshness freshness_of(int status, const struct cache_control *control,
+                              const struct response_times *times, const struct caching_rule *rule);
+
+/* Fills the slices from the headers (lower-case names); delay_ms and received are the caller's to set. */
+void response_times_read(const struct header *headers, size_t count, struct response_times *out);
+
+#endif

@@ -43,6 +43,7 @@ struct object {
     const struct header *headers; /* as sent to clients, end-to-end only, without age */
     size_t header_count;
     const struct slice *tags;
+    const uint64_t *tag_prints; /* tag_print() of each, so that a check against the tag table hashes nothing */
     size_t tag_count;
     struct block **blocks;
     size_t block_count;
@@ -51,14 +52,18 @@ struct object {
     /* On this process's monotonic clock, never later than the store's own idea of the same moments. */
     struct mono_ms fresh_until, stale_until, error_until, born; /* born: when its age was 0 */
     /* near cache only, under its shard's lock */
-    _Atomic int64_t checked_epoch; /* the tag table's epoch at which it was last found valid */
+    _Atomic int64_t checked_version; /* the tag table's version at which it was last found valid; 0: never */
 };
 
-/* Copies headers and tags, holds the blocks. Moments are now + lifetimes. One reference. */
+/* Copies headers and tags, holds the blocks. Moments are now + lifetimes. One reference. The sizes are the caller's to bound. */
 struct object *object_new(const struct key32 *key, int64_t epoch, int status, const struct header *headers, size_t header_count,
                           const struct slice *tags, size_t tag_count, struct block *const *blocks, size_t block_count,
                           const struct lifetimes *lifetimes, struct mono_ms now);
 struct object *object_hold(struct object *object);
 void object_release(struct object **object); /* NULL is fine; takes and nulls it */
+struct mono_ms object_gone_at(const struct object *object); /* past every lifetime: of no more use to anybody */
+
+/* A tag's 64 bits in the tag table. Two tags that share them share their invalidations: a miss too many, never one too few. */
+uint64_t tag_print(struct slice tag);
 
 #endif

@@ -16,14 +16,16 @@ struct loop;
 
 struct loop *loop_new(void);
 void loop_free(struct loop *loop); /* nothing may be linked to it any more */
-void loop_turn(struct loop *loop, int max_wait_ms);
+void loop_turn(struct loop *loop, int max_wait_ms); /* ends early, with nothing lost, when a signal arrives */
 struct mono_ms loop_now(const struct loop *loop); /* monotonic, read once a turn (and after each wait) */
 
 /* A deadline of any length. Embedded in its owner, which cancels it before it goes away. `fired` runs once per start,
- * never inside timer_start(). Starting a running timer moves it. O(log n). */
+ * never inside timer_start() and never early. Starting a running timer moves it; a deadline already past counts as now.
+ * Timers of one millisecond fire in the order they were started. O(log n). */
 struct timer {
     struct mono_ms at;
-    size_t place; /* in the loop's heap, 1-based; 0: not running */
+    uint64_t order; /* among timers of the same millisecond */
+    size_t place;   /* in the loop's heap, 1-based; 0: not running */
     void (*fired)(void *arg);
     void *arg;
 };
@@ -32,8 +34,9 @@ void timer_init(struct timer *timer, void (*fired)(void *arg), void *arg);
 void timer_start(struct loop *loop, struct timer *timer, struct mono_ms at);
 void timer_cancel(struct loop *loop, struct timer *timer); /* fine when not running */
 
-/* Work for the end of this turn. Deferring a task that already waits does nothing. `run` may defer again, itself too
- * (it then runs again in this turn: see to it that this ends). */
+/* Work for the end of this turn. Deferring a task that already waits does nothing. Tasks of one phase run in the order they
+ * were deferred. `run` may defer again, itself too (it then runs again in this turn: see to it that this ends).
+ * What is deferred while the turn's last writes complete runs in the next turn, which then does not wait. */
 enum loop_phase { LOOP_ARRIVE, LOOP_DECIDE, LOOP_SEND, LOOP_PHASES };
 
 struct task {
@@ -56,5 +59,6 @@ struct letter {
 };
 
 void loop_post(struct loop *to, struct letter *letter); /* from any thread; letters of one sender arrive in order */
+void loop_wake(struct loop *loop); /* from any thread, not from a signal handler: its turn ends soon */
 
 #endif

@@ -17,12 +17,14 @@ struct tag_stamp {
     int64_t epoch;
 };
 
+/* The budget counts everything: objects, their bookkeeping, and the tag table, which is bounded by a share of it. */
 struct near *near_new(size_t budget_bytes, size_t max_object_bytes);
 void near_free(struct near *near);
 
 /* Held reference or NULL. Gone (past every lifetime) and invalidated objects are dropped on the way. */
 struct object *near_find(struct near *near, const struct key32 *key, struct mono_ms now);
-void near_put(struct near *near, struct object *object); /* holds it; replaces what was there; over max: not kept */
+/* Holds it and replaces what was there. Not kept: over max_object_bytes (then what was there goes too), or already invalidated. */
+void near_put(struct near *near, struct object *object);
 void near_drop(struct near *near, const struct key32 *key);
 void near_clear(struct near *near);
 

@@ -1,0 +1,390 @@
+/* Near: see near.h.
+ *
+ * Why an invalidated object cannot be handed out: near_apply() writes the stamps, then raises `version`;
+ * near_find() reads `version`, then the stamps. A find that begins after an apply has returned reads the new
+ * version, does not take an earlier check's word for it, and finds the stamp. `version` rather than the
+ * epoch, because stamps may also arrive behind their epoch.
+ *
+ * Locks: `changing` before a shard before the tag table's; none is held while an object is freed.
+ */
+#include "near.h"
+
+#include "check.h"
+#include "digest.h"
+#include "memory.h"
+#include "sieve.h"
+#include "tag_table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SHARDS = 16,
+    EXPECTED_OBJECT_BYTES = 1024, /* sets the number of hash chains; the byte budget keeps even the smallest
+                                     objects few to a chain */
+    NODE_OVERHEAD_BYTES = 16,     /* malloc's own, about */
+    TAG_SHARE = 8,                /* at most an eighth of the budget goes to tags */
+    MOST_TAGS = 1000000,
+    FEWEST_TAGS = 1024,
+};
+
+struct node {
+    struct node *next; /* in its chain */
+    struct sieve_node queue;
+    struct object *object;
+};
+
+struct shard {
+    pthread_mutex_t lock;
+    struct sieve sieve;
+    struct node **chains;
+    uint64_t evicted, invalidated;
+} __attribute__((aligned(64)));
+
+struct near {
+    struct shard shards[SHARDS];
+    size_t chain_mask;
+    uint64_t secret; /* keys are hashes that a client can choose, at some cost: this makes the chains
+                        unpredictable */
+    size_t budget_bytes, max_object_bytes;
+    struct tag_table *tags;
+    pthread_mutex_t
+        changing; /* one change of the tag table at a time, so that epochs are published in order */
+    _Atomic int64_t epoch;
+    _Atomic int64_t version; /* of the tag table; read on every find, written only with `changing` */
+    _Atomic size_t bytes;    /* objects, nodes and chains; the tag table counts itself */
+    _Atomic unsigned next_to_evict;
+};
+
+static uint64_t hash_key(const struct near *near, const struct key32 *key)
+{
+    uint64_t word;
+
+    memcpy(&word, key->bytes, sizeof(word));
+    return (word ^ near->secret) * (near->secret | 1);
+}
+
+static struct shard *shard_of(struct near *near, uint64_t hash)
+{
+    return &near->shards[hash >> 60];
+}
+
+/* The link that points to the key's node, or to NULL at the end of its chain. */
+static struct node **find_link(struct near *near, struct shard *shard, uint64_t hash, const struct key32 *key)
+{
+    struct node **link = &shard->chains[(hash >> 24) & near->chain_mask];
+
+    while (*link != NULL && memcmp(&(*link)->object->key, key, sizeof(*key)) != 0)
+        link = &(*link)->next;
+    return link;
+}
+
+static size_t cost_bytes(const struct object *object)
+{
+    return object->footprint_bytes + sizeof(struct node) + NODE_OVERHEAD_BYTES;
+}
+
+static struct node *node_of(struct sieve_node *queue)
+{
+    return (struct node *)(void *)((char *)queue - offsetof(struct node, queue));
+}
+
+/* Under the shard's lock. The node is then the caller's, to give to free_node() once the lock is released. */
+static struct node *take_out(struct shard *shard, struct node **link)
+{
+    struct node *node = *link;
+
+    *link = node->next;
+    sieve_remove(&shard->sieve, &node->queue);
+    return node;
+}
+
+static void free_node(struct near *near, struct node *node)
+{
+    if (node == NULL)
+        return;
+    atomic_fetch_sub_explicit(&near->bytes, cost_bytes(node->object), memory_order_relaxed);
+    object_release(&node->object);
+    free(node);
+}
+
+/* Under the lock of the object's shard. */
+static bool is_valid(struct near *near, struct object *object)
+{
+    int64_t version = atomic_load(&near->version); /* before the stamps */
+
+    if (atomic_load_explicit(&object->checked_version, memory_order_relaxed) == version)
+        return true;
+    if (tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count))
+        return false;
+    atomic_store_explicit(&object->checked_version, version, memory_order_relaxed);
+    return true;
+}
+
+struct object *near_find(struct near *near, const struct key32 *key, struct mono_ms now)
+{
+    uint64_t hash = hash_key(near, key);
+    struct shard *shard = shard_of(near, hash);
+    struct object *found = NULL;
+    struct node *dropped = NULL;
+
+    pthread_mutex_lock(&shard->lock);
+    struct node **link = find_link(near, shard, hash, key);
+
+    if (*link != NULL) {
+        struct object *object = (*link)->object;
+
+        if (now.ms >= object_gone_at(object).ms) {
+            dropped = take_out(shard, link);
+        } else if (!is_valid(near, object)) {
+            dropped = take_out(shard, link);
+            shard->invalidated++;
+        } else {
+            sieve_touch(&(*link)->queue);
+            found = object_hold(object);
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+    free_node(near, dropped);
+    return found;
+}
+
+static size_t used_bytes(const struct near *near)
+{
+    return atomic_load_explicit(&near->bytes, memory_order_relaxed) + tag_table_bytes(near->tags);
+}
+
+/* Shards take turns, so that all of them age alike. False: there is nothing left to evict. */
+static bool evict_one(struct near *near)
+{
+    unsigned first = atomic_fetch_add_explicit(&near->next_to_evict, 1, memory_order_relaxed);
+
+    for (unsigned i = 0; i < SHARDS; i++) {
+        struct shard *shard = &near->shards[(first + i) % SHARDS];
+        struct node *evicted = NULL;
+
+        pthread_mutex_lock(&shard->lock);
+        struct sieve_node *victim = sieve_victim(&shard->sieve);
+
+        if (victim != NULL) {
+            const struct key32 *key = &node_of(victim)->object->key;
+
+            evicted = take_out(shard, find_link(near, shard, hash_key(near, key), key));
+            CHECK(evicted == node_of(victim));
+            shard->evicted++;
+        }
+        pthread_mutex_unlock(&shard->lock);
+        if (evicted != NULL) {
+            free_node(near, evicted);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes `bytes` from the budget before they are used, so that no thread ever oversteps it. */
+static bool make_room(struct near *near, size_t bytes)
+{
+    atomic_fetch_add_explicit(&near->bytes, bytes, memory_order_relaxed);
+    while (used_bytes(near) > near->budget_bytes) {
+        if (!evict_one(near)) {
+            atomic_fetch_sub_explicit(&near->bytes, bytes, memory_order_relaxed);
+            return false;
+        }
+    }
+    return true;
+}
+
+void near_put(struct near *near, struct object *object)
+{
+    uint64_t hash = hash_key(near, &object->key);
+    struct shard *shard = shard_of(near, hash);
+    struct node *fresh, *replaced = NULL;
+
+    if (tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count))
+        return;
+    if (object->footprint_bytes > near->max_object_bytes || !make_room(near, cost_bytes(object))) {
+        near_drop(near, &object->key); /* what it would have replaced is no longer the truth */
+        return;
+    }
+    fresh = must_alloc(sizeof(*fresh));
+    fresh->object = object_hold(object);
+
+    pthread_mutex_lock(&shard->lock);
+    struct node **link = find_link(near, shard, hash, &object->key);
+
+    if (*link != NULL)
+        replaced = take_out(shard, link);
+    fresh->next = *link;
+    *link = fresh;
+    sieve_insert(&shard->sieve, &fresh->queue);
+    pthread_mutex_unlock(&shard->lock);
+    free_node(near, replaced);
+}
+
+void near_drop(struct near *near, const struct key32 *key)
+{
+    uint64_t hash = hash_key(near, key);
+    struct shard *shard = shard_of(near, hash);
+    struct node *dropped = NULL;
+
+    pthread_mutex_lock(&shard->lock);
+    struct node **link = find_link(near, shard, hash, key);
+
+    if (*link != NULL)
+        dropped = take_out(shard, link);
+    pthread_mutex_unlock(&shard->lock);
+    free_node(near, dropped);
+}
+
+void near_clear(struct near *near)
+{
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *shard = &near->shards[i];
+        struct node *cleared = NULL;
+
+        pthread_mutex_lock(&shard->lock);
+        for (size_t c = 0; c <= near->chain_mask; c++) {
+            while (shard->chains[c] != NULL) {
+                struct node *node = take_out(shard, &shard->chains[c]);
+
+                node->next = cleared;
+                cleared = node;
+            }
+        }
+        pthread_mutex_unlock(&shard->lock);
+        while (cleared != NULL) {
+            struct node *next = cleared->next;
+
+            free_node(near, cleared);
+            cleared = next;
+        }
+    }
+}
+
+int64_t near_epoch(const struct near *near)
+{
+    return atomic_load(&near->epoch);
+}
+
+/* With `changing` held, after the stamps were written. */
+static void publish(struct near *near, int64_t epoch, bool has_news)
+{
+    if (epoch > atomic_load(&near->epoch))
+        atomic_store(&near->epoch, epoch);
+    if (has_news)
+        atomic_fetch_add(&near->version, 1);
+}
+
+void near_apply(struct near *near, int64_t epoch, int64_t floor, const struct tag_stamp *stamps, size_t count)
+{
+    bool has_news;
+
+    if (count == 0 && epoch <= near_epoch(near) && floor <= tag_table_floor(near->tags))
+        return; /* what nearly every answer of a store says: nothing happened */
+    pthread_mutex_lock(&near->changing);
+    has_news = tag_table_raise_floor(near->tags, floor);
+    for (size_t i = 0; i < count; i++)
+        has_news |= tag_table_stamp(near->tags, tag_print(stamps[i].tag), stamps[i].epoch);
+    publish(near, epoch, has_news);
+    pthread_mutex_unlock(&near->changing);
+}
+
+int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_count, int64_t wall_us)
+{
+    int64_t epoch;
+
+    pthread_mutex_lock(&near->changing);
+    epoch = near_epoch(near) + 1;
+    if (epoch < wall_us)
+        epoch = wall_us;
+    for (size_t i = 0; i < tag_count; i++)
+        tag_table_stamp(near->tags, tag_print(tags[i]), epoch);
+    publish(near, epoch, true);
+    pthread_mutex_unlock(&near->changing);
+    return epoch;
+}
+
+bool near_is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count)
+{
+    for (size_t i = 0; i < tag_count; i++) {
+        uint64_t print = tag_print(tags[i]);
+
+        if (tag_table_outdates(near->tags, epoch, &print, 1))
+            return true;
+    }
+    return tag_table_outdates(near->tags, epoch, NULL, 0); /* the floor, after the stamps */
+}
+
+struct near_figures near_count(struct near *near)
+{
+    struct near_figures figures = {.budget_bytes = near->budget_bytes};
+
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *shard = &near->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        figures.objects += shard->sieve.count;
+        figures.evicted += shard->evicted;
+        figures.invalidated += shard->invalidated;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    figures.bytes = used_bytes(near);
+    figures.tags = tag_table_count(near->tags);
+    return figures;
+}
+
+/* A power of two. */
+static size_t chains_for(size_t budget_bytes)
+{
+    size_t wanted = budget_bytes / EXPECTED_OBJECT_BYTES / SHARDS, chains = 1;
+
+    while (chains < wanted)
+        chains *= 2;
+    return chains;
+}
+
+static size_t tags_for(size_t budget_bytes)
+{
+    size_t tags = budget_bytes / TAG_SHARE / TAG_TABLE_BYTES_PER_TAG;
+
+    if (tags > MOST_TAGS)
+        return MOST_TAGS;
+    return tags < FEWEST_TAGS ? FEWEST_TAGS : tags;
+}
+
+struct near *near_new(size_t budget_bytes, size_t max_object_bytes)
+{
+    struct near *near = aligned_alloc(_Alignof(struct near), sizeof(*near));
+    size_t chains = chains_for(budget_bytes);
+
+    CHECK(near != NULL);
+    memset(near, 0, sizeof(*near));
+    for (size_t i = 0; i < SHARDS; i++) {
+        pthread_mutex_init(&near->shards[i].lock, NULL);
+        near->shards[i].chains = must_alloc(chains * sizeof(struct node *));
+    }
+    near->chain_mask = chains - 1;
+    digest_random(&near->secret, sizeof(near->secret));
+    near->budget_bytes = budget_bytes;
+    near->max_object_bytes = max_object_bytes;
+    near->tags = tag_table_new(tags_for(budget_bytes), near->secret);
+    pthread_mutex_init(&near->changing, NULL);
+    atomic_init(&near->epoch, 0);
+    atomic_init(&near->version, 1); /* an object that was never checked says 0 */
+    atomic_init(&near->bytes, sizeof(*near) + SHARDS * chains * sizeof(struct node *));
+    return near;
+}
+
+void near_free(struct near *near)
+{
+    near_clear(near);
+    for (size_t i = 0; i < SHARDS; i++) {
+        pthread_mutex_destroy(&near->shards[i].lock);
+        free(near->shards[i].chains);
+    }
+    pthread_mutex_destroy(&near->changing);
+    tag_table_free(near->tags);
+    free(near);
+}

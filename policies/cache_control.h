@@ -16,13 +16,12 @@
 enum { CACHE_SECONDS_ABSENT = -1 };
 
 struct cache_control {
-    bool is_present; /* there was a field line, even an empty one */
     bool is_malformed;
     bool no_store;
     bool no_cache, no_cache_fields_only; /* fields_only: every occurrence named header fields */
     bool is_private, private_fields_only;
     bool is_public;
-    bool must_revalidate, proxy_revalidate, must_understand, no_transform;
+    bool must_revalidate, proxy_revalidate, must_understand;
     bool s_maxage_is_valid; /* every s-maxage there was is a number */
     /* RFC 9111 section 3.5: a well-formed public, must-revalidate or s-maxage lets a shared cache store the
      * answer to a request with Authorization. False as soon as anything is malformed. */

@@ -1,0 +1,34 @@
+/* Verdict: several limits judged one request; which one refuses it, when may it come back, and which is nearest to its end?
+ *
+ * The standings are those after the decision: of a refused request they are what refused it, because it was charged nothing.
+ */
+#ifndef WEIR_VERDICT_H
+#define WEIR_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct limit_standing {
+    int64_t limit, available; /* units; 0 <= available <= limit */
+    int64_t retry_after_us;   /* 0: one more of the same passes this limit; ignored with `never` */
+    bool never;               /* the cost is above capacity */
+};
+
+struct verdict {
+    bool admitted;          /* every limit lets one more of the same pass */
+    size_t refused_by;      /* the limit to name: one that can never pass, else the one with the longest wait; the first of equals */
+    bool never;             /* no waiting helps */
+    int64_t retry_after_us; /* the longest wait of those that refuse; 0 if admitted, or if `never` */
+};
+
+bool limit_refuses(const struct limit_standing *standing);
+struct verdict verdict_reach(const struct limit_standing *standings, size_t count); /* no limits at all: admitted */
+
+/* The limit whose available/limit is smallest; of equals the one with fewer units left, then the first. `count` >= 1. */
+size_t verdict_closest(const struct limit_standing *standings, size_t count);
+
+/* Whole seconds, rounded up, at least 1: what Retry-After says. */
+int64_t verdict_retry_s(int64_t retry_after_us);
+
+#endif

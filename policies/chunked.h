@@ -1,8 +1,7 @@
 /* Chunked: which bytes of the input are the body, and where does the body end? RFC 9112 section 7.1.
  *
  * Nothing is copied: pieces of the body are slices of the input. Strict: hexadecimal digits alone (no sign,
- * no 0x, no blank around them), CRLF alone, a bounded size line and trailer section. Extensions and trailers
- * are checked and dropped.
+ * no 0x, no blank around them), CRLF alone, bounded extensions and trailers; these two are checked and dropped.
  */
 #ifndef WEIR_CHUNKED_H
 #define WEIR_CHUNKED_H
@@ -12,9 +11,10 @@
 #include <stdint.h>
 
 enum {
-    CHUNKED_MAX_LINE_BYTES = 4096 /* of extensions */,
+    CHUNKED_MAX_DIGITS = 15, /* of a size: below 2^60 */
+    /* Both count over the whole body, so that a flood of tiny chunks with long extensions ends too. */
+    CHUNKED_MAX_EXTENSION_BYTES = 16 * 1024,
     CHUNKED_MAX_TRAILER_BYTES = 16 * 1024,
-    CHUNKED_MAX_DIGITS = 15
 };
 
 enum chunked_step {
@@ -43,10 +43,9 @@ enum chunked_state {
 
 struct chunked {
     enum chunked_state state;
-    uint64_t left;     /* of this chunk */
-    size_t digits;     /* of its size */
-    size_t line_bytes; /* of its extensions */
-    size_t trailer_bytes;
+    uint64_t left; /* of this chunk */
+    size_t digits; /* of its size */
+    size_t extension_bytes, trailer_bytes;
 };
 
 void chunked_init(struct chunked *body);

@@ -43,7 +43,9 @@ struct forwarded {
  * fields of one name to one. */
 size_t forwarded_write(const struct forwarded_facts *facts, const struct header *headers, size_t count,
                        char *room, size_t room_bytes, struct forwarded *out);
-bool forwarded_replaces(struct slice name); /* one of the four */
+/* Whether the request's own field of this name must be left out beside these: the four, and of an untrusted
+ * peer Forwarded too. */
+bool forwarded_replaces(struct slice name, bool peer_is_trusted);
 
 /* The answer's Via: what the upstream's said, and us. Same return. */
 size_t via_write(const struct header *headers, size_t count, bool is_http10, struct slice via_name,

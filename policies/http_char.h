@@ -18,7 +18,24 @@ static inline bool is_alpha(char c)
 
 static inline bool is_token_char(char c)
 {
-    return is_alpha(c) || is_digit(c) || (c != '\0' && memchr("!#$%&'*+-.^_`|~", c, 15) != NULL);
+    switch (c) {
+    case '!':
+    case '#':
+    case '$':
+    case '%':
+    case '&':
+    case '\'':
+    case '*':
+    case '+':
+    case '-':
+    case '.':
+    case '^':
+    case '_':
+    case '`':
+    case '|':
+    case '~': return true;
+    }
+    return is_alpha(c) || is_digit(c);
 }
 
 static inline bool is_token(struct slice s)

@@ -26,9 +26,9 @@ enum request_flaw {
     REQUEST_CUT_SHORT,      /* no empty line ends it */
     REQUEST_METHOD_BAD,     /* not a token */
     REQUEST_METHOD_UNKNOWN, /* CONNECT, TRACE, lower-case letters, too long: 501 */
-    REQUEST_VERSION_BAD,
-    REQUEST_TARGET_BAD, /* neither /path nor http://authority/path of our scheme; *, #, \, 8-bit, control
-                           bytes */
+    REQUEST_VERSION_BAD,    /* neither HTTP/1.1 nor HTTP/1.0: 505 */
+    REQUEST_TARGET_BAD,     /* neither /path nor http://authority/path of our scheme; *, #, \, 8-bit, control
+                               bytes */
     REQUEST_TARGET_ESCAPE_BAD, /* % without two hexadecimal digits, or %00 */
     REQUEST_TARGET_DOTS, /* a segment . or .., escaped or not: it would match one route and reach another */
     REQUEST_TARGET_LONG, /* 414 */
@@ -49,7 +49,7 @@ enum request_flaw {
     REQUEST_CODING_IN_HTTP10,
 };
 
-int request_flaw_status(enum request_flaw flaw); /* 400, 414, 431, 501; 200 for REQUEST_SOUND */
+int request_flaw_status(enum request_flaw flaw); /* 400, 414, 431, 501, 505; 200 for REQUEST_SOUND */
 const char *
 request_flaw_text(enum request_flaw flaw); /* one clause for the client and the log, without client bytes */
 

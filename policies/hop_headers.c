@@ -1,0 +1,185 @@
+/* Hop headers: see hop_headers.h. */
+#include "hop_headers.h"
+
+#include "http_char.h"
+
+static bool is_among(struct slice name, const struct slice *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq(name, list[i]))
+            return true;
+    return false;
+}
+
+#define AMONG(name, list) is_among(name, list, sizeof(list) / sizeof((list)[0]))
+
+bool hop_header_is_fixed(struct slice name)
+{
+    static const struct slice fixed[] = {
+        {"connection", 10},
+        {"keep-alive", 10},
+        {"proxy-connection", 16},
+        {"te", 2},
+        {"trailer", 7},
+        {"transfer-encoding", 17},
+        {"upgrade", 7},
+        {"http2-settings", 14},
+        {"proxy-authenticate", 18},
+        {"proxy-authorization", 19},
+        {"proxy-authentication-info", 25},
+    };
+
+    return AMONG(name, fixed);
+}
+
+/* Never to be named in Connection (RFC 9110 section 7.6.1 says so of Cache-Control): taking them out would
+ * make what is private or short-lived look shareable. */
+static bool is_kept_always(struct slice name)
+{
+    static const struct slice kept[] = {
+        {"cache-control", 13},
+        {"cdn-cache-control", 17},
+        {"pragma", 6},
+        {"expires", 7},
+        {"age", 3},
+        {"date", 4},
+        {"vary", 4},
+        {"set-cookie", 10},
+        {"authorization", 13},
+    };
+
+    return AMONG(name, kept);
+}
+
+/* The options of all Connection fields; false where there are too many. */
+static bool collect_options(const struct header *headers, size_t count, struct slice options[HOP_MAX_OPTIONS],
+                            size_t *option_count)
+{
+    *option_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct slice rest = headers[i].value, option;
+
+        if (!slice_eq(headers[i].name, SLICE("connection")))
+            continue;
+        while (list_next(&rest, &option)) {
+            if (option.len == 0)
+                continue;
+            if (*option_count == HOP_MAX_OPTIONS)
+                return false;
+            options[(*option_count)++] = option;
+        }
+    }
+    return true;
+}
+
+static bool is_named(struct slice name, const struct slice *options, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq_nocase(name, options[i]))
+            return true;
+    return false;
+}
+
+bool hop_headers_strip(struct header *headers, size_t *count)
+{
+    struct slice options[HOP_MAX_OPTIONS];
+    size_t option_count, kept = 0;
+
+    if (!collect_options(headers, *count, options, &option_count))
+        return false;
+    for (size_t i = 0; i < *count; i++) {
+        struct slice name = headers[i].name;
+
+        if (hop_header_is_fixed(name) || (is_named(name, options, option_count) && !is_kept_always(name)))
+            continue;
+        headers[kept++] = headers[i];
+    }
+    *count = kept;
+    return true;
+}
+
+/* ---- what we say about the hop ---- */
+
+struct writer {
+    char *out;
+    size_t room, len;
+};
+
+static void put(struct writer *w, struct slice bytes)
+{
+    if (bytes.len > 0 && w->len <= w->room && bytes.len <= w->room - w->len)
+        memcpy(w->out + w->len, bytes.base, bytes.len);
+    w->len += bytes.len;
+}
+
+/* All values of the fields of this name, in order, as one list that ends in ", ". */
+static void put_earlier(struct writer *w, const struct header *headers, size_t count, struct slice name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq(headers[i].name, name) && headers[i].value.len > 0) {
+            put(w, headers[i].value);
+            put(w, SLICE(", "));
+        }
+}
+
+static void put_via(struct writer *w, const struct header *headers, size_t count, bool is_http10,
+                    struct slice via_name)
+{
+    put_earlier(w, headers, count, SLICE("via"));
+    put(w, is_http10 ? SLICE("1.0 ") : SLICE("1.1 "));
+    put(w, via_name);
+}
+
+/* What a trusted peer says, or what we know. */
+static struct slice kept_or(const struct forwarded_facts *facts, const struct header *headers, size_t count,
+                            struct slice name, struct slice ours)
+{
+    for (size_t i = 0; facts->peer_is_trusted && i < count; i++)
+        if (slice_eq(headers[i].name, name) && headers[i].value.len > 0)
+            return headers[i].value;
+    return ours;
+}
+
+static struct slice written_since(const struct writer *w, size_t start)
+{
+    return w->len <= w->room ? slice_of(w->out + start, w->len - start) : slice_of(NULL, 0);
+}
+
+size_t forwarded_write(const struct forwarded_facts *facts, const struct header *headers, size_t count,
+                       char *room, size_t room_bytes, struct forwarded *out)
+{
+    struct writer w = {room, room_bytes, 0};
+    struct forwarded text;
+    size_t via_start;
+
+    if (facts->peer_is_trusted)
+        put_earlier(&w, headers, count, SLICE("x-forwarded-for"));
+    put(&w, facts->peer_text);
+    text.x_forwarded_for = written_since(&w, 0);
+    via_start = w.len;
+    put_via(&w, headers, count, facts->is_http10, facts->via_name);
+    text.via = written_since(&w, via_start);
+    text.x_forwarded_proto = kept_or(facts, headers, count, SLICE("x-forwarded-proto"),
+                                     facts->is_tls ? SLICE("https") : SLICE("http"));
+    text.x_forwarded_host = kept_or(facts, headers, count, SLICE("x-forwarded-host"), facts->authority);
+    if (w.len <= room_bytes)
+        *out = text;
+    return w.len;
+}
+
+bool forwarded_replaces(struct slice name, bool peer_is_trusted)
+{
+    static const struct slice ours[] = {
+        {"x-forwarded-for", 15}, {"x-forwarded-proto", 17}, {"x-forwarded-host", 16}, {"via", 3}};
+
+    return AMONG(name, ours) || (!peer_is_trusted && slice_eq(name, SLICE("forwarded")));
+}
+
+size_t via_write(const struct header *headers, size_t count, bool is_http10, struct slice via_name,
+                 char *room, size_t room_bytes)
+{
+    struct writer w = {room, room_bytes, 0};
+
+    put_via(&w, headers, count, is_http10, via_name);
+    return w.len;
+}

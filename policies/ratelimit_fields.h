@@ -1,7 +1,9 @@
-/* Rate limit fields: what a client is told about its limits, in the response header and in the body of a refusal.
+/* Rate limit fields: what a client is told about its limits, in the response header and in the body of a
+ * refusal.
  *
- * One serializer for all dialects. Seconds are rounded up and at least 1, windows too: a client that keeps to what it is told is
- * never refused for it (5/250ms is published as 5 in 1 s). Numbers are capped at RFC 9651's largest Integer.
+ * One serializer for all dialects. Seconds are rounded up and at least 1, windows too: a client that keeps to
+ * what it is told is never refused for it (5/250ms is published as 5 in 1 s). Numbers are capped at RFC
+ * 9651's largest Integer.
  */
 #ifndef WEIR_RATELIMIT_FIELDS_H
 #define WEIR_RATELIMIT_FIELDS_H
@@ -25,11 +27,13 @@ struct ratelimit_dialects {
 
 enum { RATELIMIT_MAX_FIELDS = 8 };
 
-/* Fills at most RATELIMIT_MAX_FIELDS fields, their values in buffer[room], and returns how many. `closest` is verdict_closest().
- * `retry_after_us` is that of the whole refusal, 0 where there is none: no limit is said to turn later than the client may come
- * back. A field that does not fit in the room left is left out whole; no items, no fields. */
-size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t closest, struct ratelimit_dialects dialects,
-                        int64_t retry_after_us, char *buffer, size_t room, struct header *fields_out);
+/* Fills at most RATELIMIT_MAX_FIELDS fields, their values in buffer[room], and returns how many. `closest` is
+ * verdict_closest(). `retry_after_us` is that of the whole refusal, 0 where there is none: no limit is said
+ * to turn later than the client may come back. A field that does not fit in the room left is left out whole;
+ * no items, no fields. */
+size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t closest,
+                        struct ratelimit_dialects dialects, int64_t retry_after_us, char *buffer, size_t room,
+                        struct header *fields_out);
 
 enum refusal_kind {
     REFUSED_RATE,         /* 429 rate_limit_exceeded */
@@ -43,7 +47,8 @@ struct refusal {
     struct slice limit;           /* the limit to name */
     const struct slice *violated; /* names of all limits that refuse; the one above is among them */
     size_t violated_count;
-    int64_t retry_after_us; /* > 0 only with REFUSED_RATE and REFUSED_LIMITER_AWAY: the others never pass later */
+    int64_t
+        retry_after_us; /* > 0 only with REFUSED_RATE and REFUSED_LIMITER_AWAY: the others never pass later */
 };
 
 int refusal_status(enum refusal_kind kind);

@@ -1,6 +1,8 @@
-/* Verdict: several limits judged one request; which one refuses it, when may it come back, and which is nearest to its end?
+/* Verdict: several limits judged one request; which one refuses it, when may it come back, and which is
+ * nearest to its end?
  *
- * The standings are those after the decision: of a refused request they are what refused it, because it was charged nothing.
+ * The standings are those after the decision: of a refused request they are what refused it, because it was
+ * charged nothing.
  */
 #ifndef WEIR_VERDICT_H
 #define WEIR_VERDICT_H
@@ -16,16 +18,19 @@ struct limit_standing {
 };
 
 struct verdict {
-    bool admitted;          /* every limit lets one more of the same pass */
-    size_t refused_by;      /* the limit to name: one that can never pass, else the one with the longest wait; the first of equals */
-    bool never;             /* no waiting helps */
+    bool admitted;     /* every limit lets one more of the same pass */
+    size_t refused_by; /* the limit to name: one that can never pass, else the one with the longest wait; the
+                          first of equals */
+    bool never;        /* no waiting helps */
     int64_t retry_after_us; /* the longest wait of those that refuse; 0 if admitted, or if `never` */
 };
 
 bool limit_refuses(const struct limit_standing *standing);
-struct verdict verdict_reach(const struct limit_standing *standings, size_t count); /* no limits at all: admitted */
+struct verdict verdict_reach(const struct limit_standing *standings,
+                             size_t count); /* no limits at all: admitted */
 
-/* The limit whose available/limit is smallest; of equals the one with fewer units left, then the first. `count` >= 1. */
+/* The limit whose available/limit is smallest; of equals the one with fewer units left, then the first.
+ * `count` >= 1. */
 size_t verdict_closest(const struct limit_standing *standings, size_t count);
 
 /* Whole seconds, rounded up, at least 1: what Retry-After says. */

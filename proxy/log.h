@@ -1,6 +1,6 @@
-/* Log: the error log (stderr, one line a message) and the access log (a ring written by its own thread).
+/* Log: the error log (stderr, one line a message) and the access log (a bounded buffer written by its own thread).
  *
- * No line ever holds an API key, a raw principal or a password. A full ring drops lines and counts them rather than block a loop.
+ * No line ever holds an API key, a raw principal or a password. A full buffer drops lines and counts them rather than block a loop.
  */
 #ifndef WEIR_LOG_H
 #define WEIR_LOG_H
@@ -27,8 +27,11 @@ struct access_record { /* of one request; slices are copied */
     bool degraded, client_left;
 };
 
-bool access_log_open(const struct log_settings *settings); /* starts the writer thread; false and an error line if it can't */
-void access_log_write(const struct access_record *record);
-void access_log_close(void); /* all lines written so far reach the file first */
+/* Opens what settings->access names and starts the writer thread; false and an error line if it can't. "off": true, and nothing
+ * is written. Before the threads that write, and not while open. */
+bool access_log_open(const struct log_settings *settings);
+void access_log_write(const struct access_record *record); /* from any thread; never waits for the output */
+/* All lines written so far reach the output first; one that takes no bytes for 2 s loses them, counted. */
+void access_log_close(void);
 
 #endif

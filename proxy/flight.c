@@ -1,0 +1,722 @@
+/* Flight: see flight.h. */
+#include "flight.h"
+#include "check.h"
+#include "clock.h"
+#include "load_answer.h"
+#include "memory.h"
+#include "plan.h"
+
+#include <stdlib.h>
+
+enum {
+    FLIGHT_BUCKETS = 4096,
+    LEASE_MS = 3000,        /* how long a dead owner keeps others waiting */
+    RENEW_MS = 1000,        /* two renewals may be lost */
+    POLL_MS = 100,          /* backstop for a wake that got lost */
+    PASS_MARKER_MS = 10000, /* for how long "not shareable" is remembered */
+    FAILED_MARKER_MS =
+        1000, /* for how long a failure is shared with those who waited, and refreshes back off */
+};
+
+enum flight_state {
+    FLIGHT_LOOKING,   /* the store is asked */
+    FLIGHT_WAITING,   /* somebody else loads */
+    FLIGHT_LOADING,   /* we do; no head yet */
+    FLIGHT_STREAMING, /* the head came and may be shared */
+    FLIGHT_FILLING,   /* the answer is whole, the store is told */
+};
+
+struct flight {
+    struct flights *all;
+    struct flight *next_in_bucket;
+    bool is_listed; /* in the table: takes riders */
+    struct link link;
+    enum flight_state state;
+    struct load_plan *plan;
+    struct link riders;   /* parked: not told anything yet */
+    struct rider *leader; /* the one whose plan is loaded, while it is aboard */
+    bool has_waited;
+    struct load_token token, waited;
+    int64_t epoch;
+    struct object *stand_in;
+    struct store_call *call, *renewal;
+    struct timer poll, renew;
+    struct stream *stream;
+    bool is_released; /* the lock is no longer ours to give back */
+    struct load_answer answer;
+    struct link dispatch_link;
+};
+
+struct flights {
+    struct loop *loop;
+    struct store *store;
+    struct flight *buckets[FLIGHT_BUCKETS];
+    struct link all;
+    struct link to_dispatch;
+    struct task dispatch;
+    size_t count;
+};
+
+static void start_lookup(struct flight *flight);
+
+/* ---- the table ---- */
+
+static struct flight **bucket_of(struct flights *flights, const struct key32 *key)
+{
+    uint32_t word;
+
+    memcpy(&word, key->bytes, sizeof(word));
+    return &flights->buckets[word % FLIGHT_BUCKETS];
+}
+
+static struct flight *find(struct flights *flights, const struct key32 *key)
+{
+    struct flight *flight = *bucket_of(flights, key);
+
+    while (flight != NULL && memcmp(flight->plan->key.bytes, key->bytes, sizeof(key->bytes)) != 0)
+        flight = flight->next_in_bucket;
+    return flight;
+}
+
+/* From now on a request for this key begins a flight of its own. */
+static void unlist(struct flight *flight)
+{
+    struct flight **at;
+
+    if (!flight->is_listed)
+        return;
+    flight->is_listed = false;
+    for (at = bucket_of(flight->all, &flight->plan->key); *at != flight; at = &(*at)->next_in_bucket)
+        CHECK(*at != NULL);
+    *at = flight->next_in_bucket;
+}
+
+static void on_poll(void *arg);
+static void on_renew(void *arg);
+
+static struct flight *flight_new(struct flights *flights, const struct load_plan *plan)
+{
+    struct flight *flight = must_alloc(sizeof(*flight));
+    struct flight **bucket;
+
+    flight->all = flights;
+    flight->plan = plan_copy(plan);
+    list_init(&flight->riders);
+    list_init(&flight->link);
+    list_init(&flight->dispatch_link);
+    timer_init(&flight->poll, on_poll, flight);
+    timer_init(&flight->renew, on_renew, flight);
+    bucket = bucket_of(flights, &plan->key);
+    flight->next_in_bucket = *bucket;
+    *bucket = flight;
+    flight->is_listed = true;
+    list_append(&flights->all, &flight->link);
+    flights->count++;
+    return flight;
+}
+
+static void flight_free(struct flight *flight)
+{
+    struct flights *flights = flight->all;
+
+    CHECK(list_is_empty(&flight->riders));
+    unlist(flight);
+    list_leave(&flight->link);
+    list_leave(&flight->dispatch_link);
+    timer_cancel(flights->loop, &flight->poll);
+    timer_cancel(flights->loop, &flight->renew);
+    store_cancel(&flight->call);
+    store_cancel(&flight->renewal);
+    object_release(&flight->stand_in);
+    stream_disown(&flight->stream, false);
+    load_answer_clear(&flight->answer);
+    plan_free(&flight->plan);
+    flights->count--;
+    free(flight);
+}
+
+/* ---- telling riders ---- */
+
+static void tell(struct rider *rider)
+{
+    struct flights *flights = rider->flight->all;
+
+    if (rider->flight->leader == rider)
+        rider->flight->leader = NULL;
+    timer_cancel(flights->loop, &rider->patience);
+    list_leave(&rider->link);
+    rider->flight = NULL;
+    rider->landed(rider->arg); /* may end the rider */
+}
+
+/* Ends the flight for all its riders alike: nobody boards any more, each is told, the flight is gone. */
+static void land_all(struct flight *flight, const struct rider *outcome)
+{
+    struct site *site = flight->plan->site;
+
+    unlist(flight);
+    while (!list_is_empty(&flight->riders)) {
+        struct rider *rider = LIST_OWNER(flight->riders.next, struct rider, link);
+
+        rider->outcome = outcome->outcome;
+        rider->object = outcome->object == NULL ? NULL : object_hold(outcome->object);
+        rider->result = outcome->result;
+        rider->why = outcome->why;
+        rider->fault = outcome->fault;
+        rider->status = outcome->status;
+        if (outcome->outcome == BOARDING_OBJECT && outcome->result == CACHE_WAIT)
+            site_count_collapsed(site, flight->plan->route);
+        tell(rider);
+    }
+    flight_free(flight);
+}
+
+static void land_object(struct flight *flight, struct object *object, enum cache_result result,
+                        const char *why)
+{
+    struct object *held = object_hold(object);
+    struct rider outcome = {.outcome = BOARDING_OBJECT, .object = held, .result = result, .why = why};
+
+    land_all(flight, &outcome);
+    object_release(&held);
+}
+
+static void land_alone(struct flight *flight, const char *why)
+{
+    struct rider outcome = {.outcome = BOARDING_ALONE, .why = why};
+
+    land_all(flight, &outcome);
+}
+
+/* The stale copy where there is one that may stand in, else the failure itself, to everybody: nobody tries
+ * again in turn. */
+static void land_failed(struct flight *flight, enum fault fault, int status)
+{
+    struct rider outcome = {.outcome = BOARDING_FAILED, .fault = fault, .status = status};
+    struct near *near = flight->all->store->near;
+    struct object *copy = flight->stand_in;
+
+    if (copy != NULL && !near_is_outdated(near, copy->epoch, copy->tags, copy->tag_count) &&
+        loop_now(flight->all->loop).ms < copy->error_until.ms)
+        land_object(flight, copy, CACHE_STALE, "upstream-error");
+    else
+        land_all(flight, &outcome);
+}
+
+static void tell_stream(struct flight *flight, struct rider *rider)
+{
+    bool is_leader = rider == flight->leader;
+
+    rider->outcome = BOARDING_STREAM;
+    rider->stream = flight->stream;
+    rider->result = is_leader ? CACHE_MISS : CACHE_WAIT;
+    rider->is_stored = flight->state == FLIGHT_STREAMING || flight->state == FLIGHT_FILLING;
+    rider->why = NULL;
+    if (!is_leader)
+        site_count_collapsed(flight->plan->site, flight->plan->route);
+    tell(rider);
+}
+
+/* Riders that boarded a stream under way are told here, not inside flight_board(). */
+static void dispatch(void *arg)
+{
+    struct flights *flights = arg;
+
+    while (!list_is_empty(&flights->to_dispatch)) {
+        struct flight *flight = LIST_OWNER(flights->to_dispatch.next, struct flight, dispatch_link);
+
+        if (list_is_empty(&flight->riders) ||
+            (flight->state != FLIGHT_STREAMING && flight->state != FLIGHT_FILLING))
+            list_leave(&flight->dispatch_link);
+        else
+            tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    }
+}
+
+static void dispatch_soon(struct flight *flight)
+{
+    list_leave(&flight->dispatch_link);
+    list_append(&flight->all->to_dispatch, &flight->dispatch_link);
+    loop_defer(flight->all->loop, &flight->all->dispatch);
+}
+
+/* ---- the rebuild lock ---- */
+
+static bool token_is_set(struct load_token token)
+{
+    return token.hi != 0 || token.lo != 0;
+}
+
+static void release_lock(struct flight *flight, enum release_reason why, int status, int64_t marker_ms)
+{
+    timer_cancel(flight->all->loop, &flight->renew);
+    if (flight->is_released || !token_is_set(flight->token))
+        return;
+    flight->is_released = true;
+    store_release(flight->all->store, &flight->plan->key, flight->token, why, status, marker_ms, NULL, NULL);
+}
+
+static void on_renewed(void *arg, enum fault fault, bool was_held)
+{
+    struct flight *flight = arg;
+
+    flight->renewal = NULL;
+    if (fault == FAULT_NONE && !was_held)
+        timer_cancel(
+            flight->all->loop,
+            &flight->renew); /* taken over: the store will refuse our fill, riders still get theirs */
+}
+
+static void on_renew(void *arg)
+{
+    struct flight *flight = arg;
+    struct flights *flights = flight->all;
+
+    if (flight->renewal == NULL)
+        flight->renewal =
+            store_renew(flights->store, &flight->plan->key, flight->token, LEASE_MS, on_renewed, flight);
+    timer_start(flights->loop, &flight->renew, mono_after(loop_now(flights->loop), RENEW_MS));
+}
+
+/* ---- the load ---- */
+
+static bool is_outdated(const struct flight *flight)
+{
+    struct near *near = flight->all->store->near;
+
+    if (near_is_outdated(near, flight->epoch, flight->plan->tags, flight->plan->tag_count))
+        return true;
+    return flight->answer.tag_count > 0 &&
+           near_is_outdated(near, flight->epoch, flight->answer.tags, flight->answer.tag_count);
+}
+
+/* An invalidation overtook the load. Its leader asked before that and may have the answer; the others look
+ * again. */
+static void send_riders_back(struct flight *flight)
+{
+    struct flights *flights = flight->all;
+
+    unlist(flight);
+    for (struct link *at = flight->riders.next, *next; at != &flight->riders; at = next) {
+        struct rider *rider = LIST_OWNER(at, struct rider, link);
+
+        next = at->next;
+        if (rider == flight->leader)
+            continue;
+        timer_cancel(flights->loop, &rider->patience);
+        list_leave(&rider->link);
+        rider->flight = NULL;
+        flight_board(flights, rider);
+    }
+}
+
+static void tell_leader(struct flight *flight)
+{
+    if (flight->leader != NULL)
+        tell_stream(flight, flight->leader);
+}
+
+static void end_unshared(struct flight *flight, const char *why)
+{
+    unlist(flight);
+    tell_leader(flight);
+    site_count_load(flight->plan->site, flight->plan->route, LOAD_UNCACHEABLE);
+    land_alone(flight, why);
+}
+
+static void end_with_error_answer(struct flight *flight, int status)
+{
+    release_lock(flight, RELEASE_FAILED, status, FAILED_MARKER_MS);
+    site_count_load(flight->plan->site, flight->plan->route, LOAD_FAILED);
+    if (flight->stand_in != NULL) {
+        stream_disown(&flight->stream, true);
+        land_failed(flight, FAULT_NONE, status);
+        return;
+    }
+    unlist(flight);
+    while (!list_is_empty(&flight->riders))
+        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    flight_free(flight);
+}
+
+static void share_answer(struct flight *flight)
+{
+    if (is_outdated(flight)) {
+        release_lock(flight, RELEASE_CANCELLED, 0, 0);
+        site_count_load(flight->plan->site, flight->plan->route, LOAD_INVALIDATED);
+        send_riders_back(flight);
+        tell_leader(flight);
+        flight_free(flight);
+        return;
+    }
+    stream_keep(flight->stream, flight->plan->route->cache->max_object_bytes);
+    flight->state = FLIGHT_STREAMING;
+    /* Told one by one: each may leave, and none can end the flight. */
+    while (!list_is_empty(&flight->riders))
+        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+}
+
+static void on_head(void *arg)
+{
+    struct flight *flight = arg;
+    const char *why;
+
+    switch (load_answer_judge(&flight->answer, flight->stream, flight->plan, &why)) {
+    case ANSWER_SHARED: share_answer(flight); return;
+    case ANSWER_ERROR: end_with_error_answer(flight, flight->stream->status); return;
+    case ANSWER_UNSHARED:
+        release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
+        end_unshared(flight, why);
+        return;
+    case ANSWER_UNSHARED_THIS_TIME:
+        release_lock(flight, RELEASE_CANCELLED, 0, 0);
+        end_unshared(flight, why);
+        return;
+    }
+}
+
+static void on_overflow(void *arg)
+{
+    struct flight *flight = arg;
+
+    unlist(flight); /* bytes will be freed: latecomers can't read from the start */
+    release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
+    site_count_load(flight->plan->site, flight->plan->route, LOAD_UNCACHEABLE);
+    while (!list_is_empty(&flight->riders))
+        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    flight_free(flight); /* the stream is its readers' now */
+}
+
+static void on_filled(void *arg, enum fault fault, enum fill_result result)
+{
+    struct flight *flight = arg;
+    struct store *store = flight->all->store;
+    enum load_outcome outcome = LOAD_UNSTORED;
+
+    flight->call = NULL;
+    if (fault == FAULT_NONE)
+        switch (result) {
+        case FILL_STORED:
+            outcome = LOAD_STORED;
+            if (store->is_shared)
+                near_put(store->near, flight->answer.object);
+            break;
+        case FILL_SUPERSEDED: outcome = LOAD_SUPERSEDED; break;
+        case FILL_INVALIDATED: outcome = LOAD_INVALIDATED; break;
+        }
+    site_count_load(flight->plan->site, flight->plan->route, outcome);
+    while (!list_is_empty(&flight->riders)) /* boarded in this very turn */
+        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    flight_free(flight);
+}
+
+static void end_without_fill(struct flight *flight, enum load_outcome outcome)
+{
+    release_lock(flight, RELEASE_CANCELLED, 0, 0);
+    site_count_load(flight->plan->site, flight->plan->route, outcome);
+    while (!list_is_empty(&flight->riders))
+        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    flight_free(flight);
+}
+
+static void on_stream_end(void *arg)
+{
+    struct flight *flight = arg;
+    enum fault fault = flight->stream->fault;
+    struct lifetimes lifetimes;
+
+    if (fault != FAULT_NONE) {
+        release_lock(flight, RELEASE_FAILED, fault_status(fault), FAILED_MARKER_MS);
+        site_count_load(flight->plan->site, flight->plan->route, LOAD_FAILED);
+        if (flight->state == FLIGHT_LOADING) {
+            land_failed(flight, fault, fault_status(fault));
+            return;
+        }
+        while (!list_is_empty(&flight->riders))
+            tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+        flight_free(flight); /* readers see the break for themselves */
+        return;
+    }
+    if (!load_answer_finish(&flight->answer, flight->stream, flight->plan, flight->epoch, &lifetimes)) {
+        end_without_fill(flight, LOAD_UNCACHEABLE);
+        return;
+    }
+    if (!token_is_set(flight->token)) {
+        end_without_fill(flight, LOAD_UNSTORED);
+        return;
+    }
+    timer_cancel(flight->all->loop, &flight->renew);
+    flight->state = FLIGHT_FILLING;
+    flight->is_released = true; /* fill gives the lock back, whatever comes of it */
+    flight->call = store_fill(flight->all->store, &flight->plan->key, flight->token, flight->answer.object,
+                              &lifetimes, on_filled, flight);
+}
+
+static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream_end};
+
+static void start_load(struct flight *flight)
+{
+    struct flights *flights = flight->all;
+
+    flight->state = FLIGHT_LOADING;
+    if (!list_is_empty(&flight->riders)) {
+        flight->leader = LIST_OWNER(flight->riders.next, struct rider, link);
+        timer_cancel(flights->loop, &flight->leader->patience);
+    }
+    if (token_is_set(flight->token))
+        timer_start(flights->loop, &flight->renew, mono_after(loop_now(flights->loop), RENEW_MS));
+    flight->stream = stream_start(flight->plan->site, flight->plan->route->upstream, &flight->plan->request,
+                                  &STREAM_OWNER, flight);
+}
+
+/* ---- the lookup ---- */
+
+/* The store is away. Where the route says `serve`, the riders of this worker still share one load, which
+ * nobody stores. */
+static void on_store_away(struct flight *flight)
+{
+    bool shares = !flight->plan->route->cache->bypass_on_store_failure && !list_is_empty(&flight->riders);
+
+    site_count_degraded(flight->plan->site, DEGRADED_CACHE_BYPASSED);
+    if (shares) {
+        flight->token = (struct load_token){0, 0};
+        flight->epoch = near_epoch(flight->all->store->near);
+        start_load(flight);
+    } else
+        land_alone(flight, "store-away");
+}
+
+static void keep_stand_in(struct flight *flight, struct object *object)
+{
+    object_release(&flight->stand_in);
+    if (object != NULL)
+        flight->stand_in = object_hold(object);
+}
+
+static void serve(struct flight *flight, const struct lookup_answer *answer, enum cache_result result)
+{
+    struct store *store = flight->all->store;
+    struct object *object = answer->object;
+
+    if (store->is_shared)
+        near_put(store->near, object);
+    land_object(flight, object, result, NULL);
+}
+
+/* The riders have the copy; the flight goes on alone, as refresh or as a pause before the next question. */
+static void serve_stale(struct flight *flight, const struct lookup_answer *answer)
+{
+    struct flights *flights = flight->all;
+    struct object *object = object_hold(answer->object);
+    struct load_token load = answer->load;
+    int64_t epoch = answer->epoch;
+
+    if (flights->store->is_shared)
+        near_put(flights->store->near, object);
+    while (!list_is_empty(&flight->riders)) {
+        struct rider *rider = LIST_OWNER(flight->riders.next, struct rider, link);
+
+        rider->outcome = BOARDING_OBJECT;
+        rider->object = object_hold(object);
+        rider->result = CACHE_STALE;
+        rider->why = NULL;
+        tell(rider);
+    }
+    keep_stand_in(flight, object);
+    object_release(&object);
+    if (token_is_set(load)) {
+        flight->token = load;
+        flight->epoch = epoch;
+        start_load(flight);
+    } else {
+        flight->state = FLIGHT_WAITING;
+        timer_start(flights->loop, &flight->poll, mono_after(loop_now(flights->loop), POLL_MS));
+    }
+}
+
+static void wait_for_other(struct flight *flight, const struct lookup_answer *answer)
+{
+    struct flights *flights = flight->all;
+    int64_t wait_ms = answer->wait_ms < POLL_MS ? answer->wait_ms : POLL_MS;
+
+    keep_stand_in(flight, answer->object);
+    flight->waited = answer->load;
+    flight->has_waited = true;
+    flight->state = FLIGHT_WAITING;
+    timer_start(flights->loop, &flight->poll, mono_after(loop_now(flights->loop), wait_ms < 1 ? 1 : wait_ms));
+}
+
+static bool answer_is_outdated(const struct flight *flight, const struct lookup_answer *answer)
+{
+    struct near *near = flight->all->store->near;
+
+    return answer->object != NULL &&
+           near_is_outdated(near, answer->object->epoch, answer->object->tags, answer->object->tag_count);
+}
+
+static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer *answer)
+{
+    struct flight *flight = arg;
+
+    flight->call = NULL;
+    if (fault != FAULT_NONE) {
+        on_store_away(flight);
+        return;
+    }
+    flight->token = (struct load_token){0, 0};
+    if (answer->kind == LOOKUP_LOAD || (answer->kind == LOOKUP_STALE && token_is_set(answer->load))) {
+        flight->token = answer->load;
+        flight->epoch = answer->epoch;
+        flight->is_released = false;
+    }
+    /* A rider may have boarded after an invalidation that this answer does not know of yet. */
+    if (answer_is_outdated(flight, answer) || (token_is_set(flight->token) && is_outdated(flight))) {
+        release_lock(flight, RELEASE_CANCELLED, 0, 0);
+        start_lookup(flight);
+        return;
+    }
+    switch (answer->kind) {
+    case LOOKUP_FRESH: serve(flight, answer, flight->has_waited ? CACHE_WAIT : CACHE_HIT); return;
+    case LOOKUP_STALE: serve_stale(flight, answer); return;
+    case LOOKUP_LOAD:
+        keep_stand_in(flight, answer->object);
+        start_load(flight);
+        return;
+    case LOOKUP_WAIT: wait_for_other(flight, answer); return;
+    case LOOKUP_PASS: land_alone(flight, "pass"); return;
+    case LOOKUP_FAILED:
+        keep_stand_in(flight, answer->object);
+        land_failed(flight, FAULT_NONE, answer->status);
+        return;
+    }
+}
+
+static void start_lookup(struct flight *flight)
+{
+    struct flights *flights = flight->all;
+    struct lookup_ask ask = {
+        .key = flight->plan->key,
+        .tags = flight->plan->tags,
+        .tag_count = flight->plan->tag_count,
+        .waited = flight->waited,
+        .lease_ms = LEASE_MS,
+    };
+
+    timer_cancel(flights->loop, &flight->poll);
+    flight->state = FLIGHT_LOOKING;
+    flight->call = store_lookup(flights->store, &ask, on_looked_up, flight);
+}
+
+static void on_poll(void *arg)
+{
+    struct flight *flight = arg;
+
+    if (list_is_empty(&flight->riders))
+        flight_free(flight); /* nobody waits: whoever comes next asks */
+    else
+        start_lookup(flight);
+}
+
+void flights_wake(struct flights *flights, const struct key32 *key)
+{
+    struct flight *flight = find(flights, key);
+
+    if (flight != NULL && flight->state == FLIGHT_WAITING)
+        on_poll(flight);
+}
+
+/* ---- boarding ---- */
+
+static void on_impatient(void *arg)
+{
+    struct rider *rider = arg;
+
+    rider->outcome = BOARDING_ALONE;
+    rider->why = "lock-timeout";
+    tell(rider);
+}
+
+static bool takes_riders(const struct flight *flight)
+{
+    switch (flight->state) {
+    case FLIGHT_LOOKING:
+    case FLIGHT_WAITING: return true; /* the answer is checked when it comes */
+    case FLIGHT_LOADING:
+    case FLIGHT_STREAMING:
+    case FLIGHT_FILLING: return !is_outdated(flight);
+    }
+    return false;
+}
+
+void flight_board(struct flights *flights, struct rider *rider)
+{
+    struct flight *flight = find(flights, &rider->plan->key);
+    const struct cache_rule *rule = rider->plan->route->cache;
+
+    if (flight != NULL && !takes_riders(flight)) {
+        unlist(flight);
+        flight = NULL;
+    }
+    if (flight == NULL) {
+        flight = flight_new(flights, rider->plan);
+        start_lookup(flight);
+    }
+    rider->flight = flight;
+    rider->object = NULL;
+    rider->fault = FAULT_NONE;
+    list_init(&rider->link);
+    list_append(&flight->riders, &rider->link);
+    timer_init(&rider->patience, on_impatient, rider);
+    timer_start(flights->loop, &rider->patience, mono_after(loop_now(flights->loop), rule->lock_timeout_ms));
+    if (flight->state == FLIGHT_STREAMING || flight->state == FLIGHT_FILLING)
+        dispatch_soon(flight);
+}
+
+void flight_leave(struct flights *flights, struct rider *rider)
+{
+    if (rider->flight == NULL)
+        return;
+    if (rider->flight->leader == rider)
+        rider->flight->leader = NULL;
+    timer_cancel(flights->loop, &rider->patience);
+    list_leave(&rider->link);
+    rider->flight = NULL;
+}
+
+void flight_refresh(struct flights *flights, const struct load_plan *plan)
+{
+    if (find(flights, &plan->key) == NULL)
+        start_lookup(flight_new(flights, plan));
+}
+
+/* ---- all of them ---- */
+
+struct flights *flights_new(struct loop *loop, struct store *store)
+{
+    struct flights *flights = must_alloc(sizeof(*flights));
+
+    flights->loop = loop;
+    flights->store = store;
+    list_init(&flights->all);
+    list_init(&flights->to_dispatch);
+    task_init(&flights->dispatch, LOOP_DECIDE, dispatch, flights);
+    return flights;
+}
+
+size_t flights_under_way(const struct flights *flights)
+{
+    return flights->count;
+}
+
+void flights_free(struct flights *flights)
+{
+    while (!list_is_empty(&flights->all)) {
+        struct flight *flight = LIST_OWNER(flights->all.next, struct flight, link);
+
+        release_lock(flight, RELEASE_CANCELLED, 0, 0);
+        stream_disown(&flight->stream, true);
+        flight_free(flight);
+    }
+    task_cancel(flights->loop, &flights->dispatch);
+    free(flights);
+}

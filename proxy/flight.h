@@ -1,0 +1,77 @@
+/* Flight: of many requests for one missing response, one asks the origin and the rest ride.
+ *
+ * One flight per key and worker at a time takes new riders. It looks the key up in the store, which tells it
+ * to load, to wait for another worker's or node's load, or brings the answer. A load belongs to its flight,
+ * not to the rider that boarded first: a rider that leaves is only forgotten. The flight ends exactly once
+ * (stored, not storable, failed, abandoned) and gives the rebuild lock back on every way out. A flight that
+ * an invalidation has overtaken takes no riders that came after it.
+ */
+#ifndef WEIR_FLIGHT_H
+#define WEIR_FLIGHT_H
+
+#include "list.h"
+#include "site.h"
+#include "storability.h"
+#include "store.h"
+#include "stream.h"
+#include "loop.h"
+
+struct flights;
+struct flight;
+
+/* What is asked for, and what a load for it would send. Passed by view; a flight copies what it keeps. */
+struct load_plan {
+    struct site *site;
+    const struct route_rule *route; /* with a cache */
+    struct key32 key;
+    const struct slice *tags; /* those the route declares */
+    size_t tag_count;
+    struct origin_request request; /* a GET without body, without conditions */
+    bool has_authorization;
+};
+
+enum boarding {
+    BOARDING_OBJECT, /* object: held for the rider, who takes it */
+    BOARDING_STREAM, /* stream: join it before returning from `landed` */
+    BOARDING_ALONE,  /* ask the upstream yourself, store nothing; `why` says why */
+    BOARDING_FAILED, /* answer with `status` (and `fault`, if it was ours to see) */
+};
+
+/* Embedded in an exchange. */
+struct rider {
+    const struct load_plan *plan; /* lives as long as it rides */
+    void (*landed)(void *arg);
+    void *arg;
+
+    enum boarding outcome;
+    struct object *object;
+    struct stream *stream;
+    enum cache_result result; /* with OBJECT and STREAM */
+    const char *why;          /* a token, for Cache-Status; or NULL */
+    enum fault fault;
+    int status;
+    bool is_stored; /* with STREAM: as far as is known now, it will be stored */
+
+    struct link link; /* the flight's own from here on */
+    struct flight *flight;
+    struct timer patience;
+};
+
+struct flights *flights_new(struct loop *loop, struct store *store);
+void flights_free(struct flights *flights); /* riders must have left; loads under way are cancelled */
+size_t flights_under_way(const struct flights *flights);
+
+/* `landed` runs exactly once, never inside this call, by the route's lock_timeout at the latest (then with
+ * BOARDING_ALONE), save for the rider whose plan is being loaded, which waits as long as its upstream may;
+ * unless flight_leave() is called first. */
+void flight_board(struct flights *flights, struct rider *rider);
+void flight_leave(struct flights *flights, struct rider *rider); /* fine when not aboard */
+
+/* Nobody waits: asks the store whether a stale copy may be refreshed, and if so does it. Nothing if a flight
+ * is up. */
+void flight_refresh(struct flights *flights, const struct load_plan *plan);
+
+void flights_wake(struct flights *flights,
+                  const struct key32 *key); /* the load that others waited for has ended */
+
+#endif

@@ -1,0 +1,57 @@
+/* Limiter: collects the limit decisions of one loop turn and asks the store for all of them at once.
+ *
+ * Requests of a turn with the same charges become one tuple with a count; those of one turn count as
+ * simultaneous, and among equal ones the order of arrival decides. Where the store fails, each limit's
+ * on_store_failure speaks: closed refuses, open passes, local asks this process's own memory store, in one
+ * atomic decision for all local limits of the request.
+ */
+#ifndef WEIR_LIMITER_H
+#define WEIR_LIMITER_H
+
+#include "list.h"
+#include "site.h"
+#include "store.h"
+
+struct limiter;
+
+enum { LIMITS_PER_REQUEST = 16 };
+
+enum limit_ruling {
+    RULING_ADMITTED,
+    RULING_REFUSED,     /* by `named`, not now */
+    RULING_TOO_COSTLY,  /* by `named`, never */
+    RULING_UNAVAILABLE, /* the store is away and `named` is closed */
+};
+
+/* Embedded in an exchange. Fill the first part, ask, and read the rest once `decided` runs. */
+struct limit_request {
+    struct site *site;
+    struct limit_charge charges[LIMITS_PER_REQUEST];
+    size_t charge_count; /* 0: only the epoch is wanted */
+    void (*decided)(void *arg);
+    void *arg;
+
+    enum limit_ruling ruling;
+    const struct limit_rule *named;
+    bool has_state[LIMITS_PER_REQUEST]; /* false: passed open, or the store did not say */
+    struct limit_state states[LIMITS_PER_REQUEST];
+    bool is_degraded;    /* decided without the store */
+    bool epoch_is_known; /* the near cache is up to date as of this decision */
+
+    struct link link; /* the limiter's own from here on */
+    struct limit_batch *batch;
+    size_t tuple;
+    int64_t place;
+};
+
+/* `fallback`: a memory store handle for local decisions; the limiter owns neither store. */
+struct limiter *limiter_new(struct loop *loop, struct store *store, struct store *fallback);
+void limiter_free(struct limiter *limiter);
+
+/* `decided` runs exactly once, not before the turn's LOOP_DECIDE phase, unless limiter_leave() is called
+ * first. */
+void limiter_ask(struct limiter *limiter, struct limit_request *request);
+void limiter_leave(struct limiter *limiter,
+                   struct limit_request *request); /* what was asked may still be charged */
+
+#endif

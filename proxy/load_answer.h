@@ -1,0 +1,33 @@
+/* Load answer: may the answer that a load received be shared and stored, with which tags, for how long? */
+#ifndef WEIR_LOAD_ANSWER_H
+#define WEIR_LOAD_ANSWER_H
+
+#include "flight.h"
+
+enum { ANSWER_MAX_TAGS = 64, ANSWER_MAX_TAG_BYTES = 256 };
+
+struct load_answer {
+    struct freshness freshness;         /* in ms from the receipt of the head */
+    struct slice tags[ANSWER_MAX_TAGS]; /* the route's and the response's; they point into plan and stream */
+    size_t tag_count;
+    struct object *object; /* once finished */
+};
+
+enum answer_kind {
+    ANSWER_SHARED,   /* for all riders, and for the store */
+    ANSWER_ERROR,    /* the upstream failed and says nothing private: for all riders, not for the store */
+    ANSWER_UNSHARED, /* for the leader alone; the next one will be the same */
+    ANSWER_UNSHARED_THIS_TIME, /* for the leader alone; the next one may fare better */
+};
+
+/* Reads the stream's head. `*why` names the reason where it may not be stored (a token for Cache-Status). */
+enum answer_kind load_answer_judge(struct load_answer *answer, const struct stream *stream,
+                                   const struct load_plan *plan, const char **why);
+
+/* The whole answer came: makes the object. False when every lifetime has passed meanwhile. `lifetimes` count
+ * from now. */
+bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct load_plan *plan,
+                        int64_t epoch, struct lifetimes *lifetimes);
+void load_answer_clear(struct load_answer *answer);
+
+#endif

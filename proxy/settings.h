@@ -1,4 +1,4 @@
-/* Settings: one frozen configuration. Built and checked by settings_yaml, shared by threads, counted, never changed.
+/* Settings: one frozen configuration. Read from YAML and checked as a whole, shared by threads, counted, never changed.
  *
  * Every quantity is already in the unit its name says; every reference is resolved; every default filled in.
  */
@@ -137,6 +137,7 @@ struct settings {
     struct route_rule *routes;
     size_t route_count;
     struct header_settings headers;
+    struct settings_block *blocks; /* the memory of all the above, freed at once */
 };
 
 /* Reads, checks and freezes FILE. NULL when it has errors; each was written to `errors` as FILE:LINE:COLUMN: message,

@@ -7,7 +7,7 @@
 enum { MAX_VALUE_BYTES = 8192 };
 
 struct env_problem {
-    char text[192]; /* in words for the one who wrote the value */
+    char text[256]; /* in words for the one who wrote the value */
 };
 
 /* A copy with every ${} replaced (free() it), or NULL with the problem. A variable that is set but empty

@@ -15,6 +15,7 @@
 struct draft {
     struct settings *settings;
     struct complaints *complaints;
+    const struct route_pattern *pattern; /* of the route being read, for its templates; NULL: it does not compile */
 };
 
 enum setting_type {

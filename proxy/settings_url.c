@@ -194,6 +194,11 @@ const char *endpoint_parse(const char *text, char host[MAX_HOST_BYTES + 1], int 
     return NULL;
 }
 
+bool host_is_valid(const char *host)
+{
+    return is_host_name(slice_text(host));
+}
+
 bool host_is_loopback(const char *host)
 {
     struct in6_addr v6;

@@ -25,6 +25,7 @@ const char *url_parse(const char *text, struct url *out);
 /* An IPv4 or bracketed IPv6 literal with a port of 1 to 65535; the host in canonical text. Same return. */
 const char *endpoint_parse(const char *text, char host[MAX_HOST_BYTES + 1], int *port);
 
+bool host_is_valid(const char *host);    /* a name or an IPv4 address: letters, digits, - _ and single dots */
 bool host_is_loopback(const char *host); /* a literal of 127.0.0.0/8 or ::1 */
 
 #endif

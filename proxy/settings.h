@@ -1,4 +1,5 @@
-/* Settings: one frozen configuration. Read from YAML and checked as a whole, shared by threads, counted, never changed.
+/* Settings: one frozen configuration. Read from YAML and checked as a whole, shared by threads, counted,
+ * never changed.
  *
  * Every quantity is already in the unit its name says; every reference is resolved; every default filled in.
  */
@@ -140,15 +141,16 @@ struct settings {
     struct settings_block *blocks; /* the memory of all the above, freed at once */
 };
 
-/* Reads, checks and freezes FILE. NULL when it has errors; each was written to `errors` as FILE:LINE:COLUMN: message,
- * all of them in one run, in file order. One reference. */
+/* Reads, checks and freezes FILE. NULL when it has errors; each was written to `errors` as FILE:LINE:COLUMN:
+ * message, all of them in one run, in file order. One reference. */
 struct settings *settings_load(const char *path, FILE *errors);
-struct settings *settings_parse(const char *name, const char *text, size_t len, FILE *errors); /* for tests and fuzzing; ${} too */
+struct settings *settings_parse(const char *name, const char *text, size_t len,
+                                FILE *errors); /* for tests and fuzzing; ${} too */
 struct settings *settings_hold(struct settings *settings);
 void settings_release(struct settings **settings);
 
-/* What a reload may not change (listen, workers, store, near_cache, admin, log paths ...): writes one line for each difference, naming the
- * key, to `errors`; false if there is any. */
+/* What a reload may not change (listen, workers, store, near_cache, admin, log paths ...): writes one line
+ * for each difference, naming the key, to `errors`; false if there is any. */
 bool settings_may_replace(const struct settings *old, const struct settings *fresh, FILE *errors);
 
 #endif

@@ -15,7 +15,8 @@
 struct draft {
     struct settings *settings;
     struct complaints *complaints;
-    const struct route_pattern *pattern; /* of the route being read, for its templates; NULL: it does not compile */
+    const struct route_pattern
+        *pattern; /* of the route being read, for its templates; NULL: it does not compile */
 };
 
 enum setting_type {

@@ -4,11 +4,19 @@
 
 #include "settings_schema.h"
 
-enum { MAX_LISTENS = 64, MAX_UPSTREAMS = 256, MAX_LIMITS = 256, MAX_ROUTES = 1000, MAX_ROUTE_LIMITS = 16, MAX_TAGS = 16 };
+enum {
+    MAX_LISTENS = 64,
+    MAX_UPSTREAMS = 256,
+    MAX_LIMITS = 256,
+    MAX_ROUTES = 1000,
+    MAX_ROUTE_LIMITS = 16,
+    MAX_TAGS = 16
+};
 
 /* settings_root.c */
 extern const struct section section_root;
-void settings_build(struct draft *draft, const struct node *root); /* all of it, references between the parts included */
+void settings_build(struct draft *draft,
+                    const struct node *root); /* all of it, references between the parts included */
 
 /* settings_process.c */
 extern const struct section section_listen, section_admin, section_client, section_log, section_headers;
@@ -36,10 +44,13 @@ void read_cache(struct draft *draft, const struct node *node, void *route);
 /* A list of templates over the variables of draft->pattern, for tags. */
 void read_templates(struct draft *draft, const struct node *node, struct template **out, size_t *count);
 
-/* settings_reach.c: would every request that fits `later` already have been taken by `earlier`? Says no where it is not sure. */
+/* settings_reach.c: would every request that fits `later` already have been taken by `earlier`? Says no where
+ * it is not sure. */
 bool route_covers(const struct route_rule *earlier, const struct route_rule *later);
 
-/* Words that stand in logs, metrics, header fields and keys of the store: letters, digits, . _ -, at most 64. */
+/* Words that stand in logs, metrics, header fields and keys of the store: letters, digits, . _ -, at most 64.
+ */
+#define PLAIN_NAME_RULE "this name cannot be used; allowed are 1 to 64 letters, digits, . _ and -"
 bool is_plain_name(const char *name);
 bool is_header_name(const char *name); /* a token of RFC 9110, at most 128 bytes */
 

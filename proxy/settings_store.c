@@ -1,4 +1,5 @@
-/* Settings store: where nodes meet (or that there is but one), and the memory of this process in front of it. */
+/* Settings store: where nodes meet (or that there is but one), and the memory of this process in front of it.
+ */
 #include "settings_file.h"
 #include "settings_sections.h"
 #include "settings_suggest.h"
@@ -12,8 +13,8 @@
 
 enum { REDIS_PORT = 6379, MAX_DATABASE = 65535 };
 
-static const char *const schemes[] = {"memory",          "redis",  "redis+unix",     "redis+sentinel", "redis+cluster",
-                                      "rediss+sentinel", "rediss", "rediss+cluster"};
+static const char *const schemes[] = {"memory",        "redis",           "redis+unix", "redis+sentinel",
+                                      "redis+cluster", "rediss+sentinel", "rediss",     "rediss+cluster"};
 
 static bool read_database(const char *text, size_t len, int *out)
 {
@@ -68,8 +69,8 @@ static const char *take_url(struct draft *draft, const struct url *url, struct s
     const char *problem = NULL;
 
     if (strcmp(url->scheme, "memory") == 0) {
-        if (url->host[0] != '\0' || url->has_user || url->has_password || url->port != 0 || url->path_len > 0 ||
-            url->query != NULL)
+        if (url->host[0] != '\0' || url->has_user || url->has_password || url->port != 0 ||
+            url->path_len > 0 || url->query != NULL)
             problem = "nothing may stand behind memory://";
         store->kind = STORE_MEMORY;
         return problem;
@@ -105,11 +106,13 @@ static void read_store_url(struct draft *draft, const struct node *node, void *i
         if (near != NULL)
             complain_value(draft->complaints, node, "its scheme is unknown; did you mean %s://?", near);
         else if (!is_known)
-            complain_value(draft->complaints, node, "its scheme is unknown; allowed is memory://, redis:// or redis+unix://");
+            complain_value(draft->complaints, node,
+                           "its scheme is unknown; allowed is memory://, redis:// or redis+unix://");
         else if (strncmp(url.scheme, "rediss", 6) == 0 || strcmp(url.scheme, "redis+sentinel") == 0 ||
                  strcmp(url.scheme, "redis+cluster") == 0)
             complain_value(draft->complaints, node,
-                           "%s:// is not supported yet; allowed is memory://, redis:// or redis+unix://", url.scheme);
+                           "%s:// is not supported yet; allowed is memory://, redis:// or redis+unix://",
+                           url.scheme);
         else
             problem = take_url(draft, &url, into);
     }
@@ -126,7 +129,8 @@ static void read_prefix(struct draft *draft, const struct node *node, void *into
     if (!want_text(draft, node, "a word", &text))
         return;
     if (!is_plain_name(text))
-        complain_value(draft->complaints, node, "%s cannot begin a key; allowed are 1 to 64 letters, digits, . _ and -",
+        complain_value(draft->complaints, node,
+                       "%s cannot begin a key; allowed are 1 to 64 letters, digits, . _ and -",
                        quote(text).text);
     else
         store->prefix = draft_copy(draft, text);
@@ -160,27 +164,56 @@ static const struct choice consistencies[] = {
 
 #define STORE(field) offsetof(struct store_settings, field)
 static const struct setting store_rows[] = {
-    {.key = "url", .type = SETTING_OWN, .read = read_store_url, .preset = "memory://",
+    {.key = "url",
+     .type = SETTING_OWN,
+     .read = read_store_url,
+     .preset = "memory://",
      .shape = "memory://, redis://[user:password@]host[:port][/db] or redis+unix:///path[?db=N]",
      .means = "Where limits and cached responses are kept: this process alone, or a Redis that nodes share."},
-    {.key = "prefix", .type = SETTING_OWN, .read = read_prefix, .preset = "weir",
-     .shape = "1 to 64 letters, digits, . _ and -", .means = "The first part of every key in Redis."},
-    {.key = "timeout", .type = SETTING_DURATION, .offset = STORE(timeout_ms), .least = "1ms", .most = "1m",
-     .preset = "50ms", .means = "A store that has not answered by then has failed for that request."},
-    {.key = "consistency", .type = SETTING_CHOICE, .offset = STORE(consistency), .choices = consistencies,
+    {.key = "prefix",
+     .type = SETTING_OWN,
+     .read = read_prefix,
+     .preset = "weir",
+     .shape = "1 to 64 letters, digits, . _ and -",
+     .means = "The first part of every key in Redis."},
+    {.key = "timeout",
+     .type = SETTING_DURATION,
+     .offset = STORE(timeout_ms),
+     .least = "1ms",
+     .most = "1m",
+     .preset = "50ms",
+     .means = "A store that has not answered by then has failed for that request."},
+    {.key = "consistency",
+     .type = SETTING_CHOICE,
+     .offset = STORE(consistency),
+     .choices = consistencies,
      .preset = "strict",
-     .means = "strict: no answer older than an acknowledged invalidation; push: routes without limits trust pushed ones."},
+     .means = "strict: no answer older than an acknowledged invalidation; push: routes without limits trust "
+              "pushed ones."},
     {.key = "tls", .type = SETTING_LATER, .shape = "a map", .means = "TLS to Redis."},
-    {.key = "password_file", .type = SETTING_OWN, .read = read_password_file, .shape = "the path of a file",
+    {.key = "password_file",
+     .type = SETTING_OWN,
+     .read = read_password_file,
+     .shape = "the path of a file",
      .means = "Holds the password of Redis, instead of the URL."},
 };
 const struct section section_store = SECTION_OF("store", store_rows);
 
 static const struct setting near_cache_rows[] = {
-    {.key = "size", .type = SETTING_SIZE, .offset = offsetof(struct settings, near_cache_bytes), .least = "64KiB",
-     .most = "1024GiB", .preset = "256MiB", .means = "Memory of this process for cached responses."},
-    {.key = "max_object", .type = SETTING_SIZE, .offset = offsetof(struct settings, near_object_bytes), .least = "1KiB",
-     .most = "1GiB", .preset = "1MiB", .means = "Responses above it are not kept in this memory."},
+    {.key = "size",
+     .type = SETTING_SIZE,
+     .offset = offsetof(struct settings, near_cache_bytes),
+     .least = "64KiB",
+     .most = "1024GiB",
+     .preset = "256MiB",
+     .means = "Memory of this process for cached responses."},
+    {.key = "max_object",
+     .type = SETTING_SIZE,
+     .offset = offsetof(struct settings, near_object_bytes),
+     .least = "1KiB",
+     .most = "1GiB",
+     .preset = "1MiB",
+     .means = "Responses above it are not kept in this memory."},
 };
 const struct section section_near_cache = SECTION_OF("near_cache", near_cache_rows);
 
@@ -191,6 +224,8 @@ void check_store(struct draft *draft, const struct node *root)
 
     if (node == NULL || node->kind != NODE_MAP || settings->near_object_bytes <= settings->near_cache_bytes)
         return;
-    complain_value(draft->complaints, node, "max_object (%s) is above size (%s), so nothing that large could be kept",
-                   show_size((int64_t)settings->near_object_bytes).text, show_size((int64_t)settings->near_cache_bytes).text);
+    complain_value(draft->complaints, node,
+                   "max_object (%s) is above size (%s), so nothing that large could be kept",
+                   show_size((int64_t)settings->near_object_bytes).text,
+                   show_size((int64_t)settings->near_cache_bytes).text);
 }

@@ -1,0 +1,247 @@
+/* Settings cache: how long a route's responses are kept, under which key, and by which tags they are
+ * invalidated. */
+#include "settings_sections.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TAG_HEADERS = 8, MAX_STATUSES = 64 };
+
+void read_templates(struct draft *draft, const struct node *node, struct template **out, size_t *count)
+{
+    static const char shape[] = "a tag such as report or product:{id}";
+    const char *text, *problem;
+
+    if (!want_list(draft, node, "a list of tags", MAX_TAGS))
+        return;
+    *out = draft_alloc(draft, (node->count + 1) * sizeof **out);
+    for (size_t i = 0; i < node->count; i++) {
+        if (!want_text(draft, node->items[i], shape, &text))
+            continue;
+        if (strpbrk(text, " ,") != NULL) {
+            complain_value(draft->complaints, node->items[i],
+                           "%s cannot be a tag: it holds a blank or a comma", quote(text).text);
+            continue;
+        }
+        if (draft->pattern == NULL)
+            continue; /* its variables are not known */
+        text = draft_copy(draft, text);
+        problem = template_compile(slice_text(text), draft->pattern, &(*out)[*count]);
+        if (problem == NULL)
+            (*count)++;
+        else
+            complain_value(draft->complaints, node->items[i], "%s cannot be a tag: %s", quote(text).text,
+                           problem);
+    }
+}
+
+static void read_tags(struct draft *draft, const struct node *node, void *into)
+{
+    struct cache_rule *cache = into;
+
+    read_templates(draft, node, &cache->tags, &cache->tag_count);
+}
+
+static void read_tag_headers(struct draft *draft, const struct node *node, void *into)
+{
+    struct cache_rule *cache = into;
+    const char *text;
+
+    if (!want_list(draft, node, "a list of header fields", MAX_TAG_HEADERS))
+        return;
+    cache->tag_headers = draft_alloc(draft, (node->count + 1) * sizeof *cache->tag_headers);
+    for (size_t i = 0; i < node->count; i++) {
+        if (!want_text(draft, node->items[i], "a header field's name", &text))
+            continue;
+        if (is_header_name(text))
+            cache->tag_headers[cache->tag_header_count++] = draft_copy_lower(draft, text);
+        else
+            complain_value(draft->complaints, node->items[i], "%s is no header field's name",
+                           quote(text).text);
+    }
+}
+
+static void read_status(struct draft *draft, const struct node *node, struct cache_rule *cache)
+{
+    int64_t status;
+
+    if (!want_count(draft, node, 200, 599, &status))
+        return;
+    if (status == 206 || status == 304) {
+        complain_value(draft->complaints, node, "%d is only a part of a response and is never kept",
+                       (int)status);
+        return;
+    }
+    for (size_t i = 0; i < cache->status_count; i++)
+        if (cache->statuses[i] == status) {
+            complain_value(draft->complaints, node, "%d is listed twice", (int)status);
+            return;
+        }
+    cache->statuses[cache->status_count++] = (int)status;
+}
+
+static void read_statuses(struct draft *draft, const struct node *node, void *into)
+{
+    struct cache_rule *cache = into;
+
+    if (!want_list(draft, node, "a list of status codes", MAX_STATUSES))
+        return;
+    cache->statuses = draft_alloc(draft, (node->count + 1) * sizeof *cache->statuses);
+    for (size_t i = 0; i < node->count; i++)
+        read_status(draft, node->items[i], cache);
+}
+
+/* ---- key, compress: lists that must still be empty ---- */
+
+static void read_nothing(struct draft *draft, const struct node *node, void *into)
+{
+    (void)into;
+    if (want_list(draft, node, "an empty list", 1000) && node->count > 0)
+        complain_key(draft->complaints, node, "is not supported yet, other than as []");
+}
+
+static void read_key_query(struct draft *draft, const struct node *node, void *into)
+{
+    static const struct choice queries[] = {
+        {"all", KEY_QUERY_ALL, false}, {"none", KEY_QUERY_NONE, false}, {NULL, 0, false}};
+    struct cache_rule *cache = into;
+    int query;
+
+    if (node->kind == NODE_MAP)
+        complain_value(draft->complaints, node,
+                       "only and except are not supported yet; allowed is all or none");
+    else if (want_choice(draft, node, queries, &query))
+        cache->key_query = (enum key_query)query;
+}
+
+static const struct setting cache_key_rows[] = {
+    {.key = "query",
+     .type = SETTING_OWN,
+     .read = read_key_query,
+     .preset = "all",
+     .shape = "all or none",
+     .means = "Whether the query string distinguishes responses."},
+    {.key = "headers",
+     .type = SETTING_OWN,
+     .read = read_nothing,
+     .preset = "[]",
+     .shape = "[]",
+     .means = "Request fields that distinguish responses."},
+    {.key = "cookies",
+     .type = SETTING_OWN,
+     .read = read_nothing,
+     .preset = "[]",
+     .shape = "[]",
+     .means = "Cookies that distinguish responses."},
+};
+const struct section section_cache_key = SECTION_OF("routes[].cache.key", cache_key_rows);
+
+static void read_on_store_failure(struct draft *draft, const struct node *node, void *into)
+{
+    static const struct choice ways[] = {{"serve", false, false}, {"bypass", true, false}, {NULL, 0, false}};
+    struct cache_rule *cache = into;
+    int bypasses;
+
+    if (want_choice(draft, node, ways, &bypasses))
+        cache->bypass_on_store_failure = bypasses != 0;
+}
+
+#define CACHE(field) offsetof(struct cache_rule, field)
+static const struct setting cache_rows[] = {
+    {.key = "ttl",
+     .type = SETTING_DURATION,
+     .offset = CACHE(ttl_ms),
+     .least = "0s",
+     .most = "30d",
+     .means = "How long a response is fresh that does not say so; without it such a response is not kept."},
+    {.key = "override_origin",
+     .type = SETTING_BOOL,
+     .offset = CACHE(override_origin),
+     .preset = "false",
+     .means = "ttl wins over the response's Cache-Control."},
+    {.key = "stale_while_revalidate",
+     .type = SETTING_DURATION,
+     .offset = CACHE(stale_while_revalidate_ms),
+     .least = "0s",
+     .most = "30d",
+     .preset = "0s",
+     .means = "How long behind its freshness a copy is served while one request refreshes it."},
+    {.key = "stale_if_error",
+     .type = SETTING_DURATION,
+     .offset = CACHE(stale_if_error_ms),
+     .least = "0s",
+     .most = "30d",
+     .preset = "0s",
+     .means = "How long behind its freshness a copy is served where the upstream fails."},
+    {.key = "lock_timeout",
+     .type = SETTING_DURATION,
+     .offset = CACHE(lock_timeout_ms),
+     .least = "10ms",
+     .most = "10m",
+     .preset = "5s",
+     .means = "How long a request waits for another's load before it asks the upstream itself."},
+    {.key = "tags",
+     .type = SETTING_OWN,
+     .read = read_tags,
+     .preset = "[]",
+     .shape = "a list of at most 16 templates",
+     .means = "Names to invalidate responses by: {x} of the path, {header:N} and {query:N} of the request."},
+    {.key = "tag_headers",
+     .type = SETTING_OWN,
+     .read = read_tag_headers,
+     .preset = "[surrogate-key, cache-tag]",
+     .shape = "a list of at most 8 fields",
+     .means = "Response fields that hold further tags."},
+    {.key = "statuses",
+     .type = SETTING_OWN,
+     .read = read_statuses,
+     .preset = "[200, 203, 204, 301, 308, 404, 410]",
+     .shape = "a list of status codes, 200 to 599",
+     .means = "Responses that ttl may keep; 404 and 410 are kept for negative_ttl."},
+    {.key = "negative_ttl",
+     .type = SETTING_DURATION,
+     .offset = CACHE(negative_ttl_ms),
+     .least = "0s",
+     .most = "30d",
+     .preset = "1s",
+     .means = "How long a 404 or 410 that states no freshness is kept."},
+    {.key = "max_object",
+     .type = SETTING_SIZE,
+     .offset = CACHE(max_object_bytes),
+     .least = "1B",
+     .most = "256MiB",
+     .preset = "8MiB",
+     .means = "Larger responses are passed on, not kept."},
+    {.key = "compress",
+     .type = SETTING_OWN,
+     .read = read_nothing,
+     .preset = "[]",
+     .shape = "[]",
+     .means = "Media types to compress when they are kept."},
+    {.key = "key",
+     .type = SETTING_SECTION,
+     .offset = 0,
+     .section = &section_cache_key,
+     .means = "What distinguishes two responses, beyond method, host and path."},
+    {.key = "shared_with_authorization",
+     .type = SETTING_BOOL,
+     .offset = CACHE(shared_with_authorization),
+     .preset = "false",
+     .means = "Requests with Authorization may share responses: the operator's word."},
+    {.key = "on_store_failure",
+     .type = SETTING_OWN,
+     .read = read_on_store_failure,
+     .preset = "serve",
+     .shape = "serve or bypass",
+     .means = "Without the store: serve what this node still has, or ask the upstream each time."},
+};
+const struct section section_cache = SECTION_OF("routes[].cache", cache_rows);
+
+void read_cache(struct draft *draft, const struct node *node, void *into)
+{
+    struct route_rule *route = into;
+
+    route->cache = draft_alloc(draft, sizeof *route->cache);
+    route->cache->ttl_ms = -1;
+    section_read(draft, node, &section_cache, route->cache);
+}

@@ -1,0 +1,286 @@
+/* Settings limit: how much one caller may take, of what, and what happens when it cannot be decided. */
+#include "settings_sections.h"
+#include "settings_units.h"
+#include "sliding_window.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const int64_t longest_window_us = INT64_C(30) * 86400 * 1000000;
+
+/* ---- key ---- */
+
+/* These say where a message ends or whom it is for, not who is asking, and are gone before limits are
+ * decided. */
+static bool is_framing_header(const char *name)
+{
+    static const char *const framing[] = {"host",   "content-length", "transfer-encoding",
+                                          "expect", "upgrade",        "connection"};
+
+    for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
+        if (strcmp(name, framing[i]) == 0)
+            return true;
+    return false;
+}
+
+static void read_header_key(struct draft *draft, const struct node *node, const char *name,
+                            struct limit_rule *rule)
+{
+    if (!is_header_name(name)) {
+        complain_value(draft->complaints, node,
+                       "%s is no header field's name; write header:NAME, such as header:x-api-key",
+                       quote(name).text);
+        return;
+    }
+    rule->key = LIMIT_KEY_HEADER;
+    rule->key_name = draft_copy_lower(draft, name);
+    if (is_framing_header(rule->key_name))
+        complain_value(draft->complaints, node,
+                       "the field %s belongs to the framing of a message and cannot be a key",
+                       rule->key_name);
+}
+
+/* Another form of key: one that comes later, or a mistake. */
+static void refuse_key(struct draft *draft, const struct node *node, const char *text)
+{
+    static const char *const later[] = {"query", "cookie", "path", "host", "route"};
+    static const char *const known[] = {
+        "header:", "ip", "global", "query:", "cookie:", "path:", "host", "route"};
+    size_t len = strcspn(text, ":");
+
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strlen(later[i]) == len && strncmp(text, later[i], len) == 0) {
+            complain_value(draft->complaints, node,
+                           "%s is not supported yet; allowed is header:NAME, ip or global", quote(text).text);
+            return;
+        }
+    complain_value(draft->complaints, node, "%s is unknown; %s; allowed is header:NAME, ip or global",
+                   quote(text).text, unknown_word(text, known, sizeof known / sizeof *known).text);
+}
+
+static void read_key(struct draft *draft, const struct node *node, void *into)
+{
+    struct limit_rule *rule = into;
+    const char *text;
+
+    if (node->kind == NODE_LIST) {
+        complain_value(draft->complaints, node,
+                       "a list of keys is not supported yet; allowed is header:NAME, ip or global");
+        return;
+    }
+    if (!want_text(draft, node, "header:NAME, ip or global", &text))
+        return;
+    if (strncmp(text, "header:", 7) == 0)
+        read_header_key(draft, node, text + 7, rule);
+    else if (strcmp(text, "ip") == 0)
+        rule->key = LIMIT_KEY_IP;
+    else if (strcmp(text, "global") == 0)
+        rule->key = LIMIT_KEY_GLOBAL;
+    else
+        refuse_key(draft, node, text);
+}
+
+/* ---- rate, cost ---- */
+
+static void read_limit_rate(struct draft *draft, const struct node *node, void *into)
+{
+    static const char shape[] = "a rate such as 20/s, 100/m, 5000/h, 50000/d or 5/250ms";
+    struct limit_rule *rule = into;
+    const char *text;
+    struct rate rate;
+
+    if (!want_text(draft, node, shape, &text))
+        return;
+    if (!read_rate(text, &rate)) {
+        complain_value(draft->complaints, node, "%s is not %s; both its parts must be at least 1",
+                       quote(text).text, shape);
+        return;
+    }
+    if (rate.window_us > longest_window_us) {
+        complain_value(draft->complaints, node, "the window of %s is out of range; allowed is 1ms to 30d",
+                       quote(text).text);
+        return;
+    }
+    rule->tick_us = sliding_window_tick(rate.units, rate.window_us);
+    if (rule->tick_us == 0) {
+        complain_value(draft->complaints, node,
+                       "%s is too large to be decided exactly; units times milliseconds of the window must "
+                       "stay below 2^53",
+                       quote(text).text);
+        return;
+    }
+    rule->limit = rate.units;
+    rule->window_us = rate.window_us;
+}
+
+static void read_cost(struct draft *draft, const struct node *node, void *into)
+{
+    struct limit_rule *rule = into;
+
+    if (node->kind == NODE_MAP)
+        complain_value(
+            draft->complaints, node,
+            "a cost taken from the request or the response is not supported yet; allowed is a whole number");
+    else
+        want_count(draft, node, 1, SLIDING_WINDOW_EXACT, &rule->cost);
+}
+
+/* ---- the table ---- */
+
+static const struct choice missings[] = {{"ip", MISSING_IP, false},
+                                         {"shared", MISSING_SHARED, false},
+                                         {"reject", MISSING_REJECT, false},
+                                         {"skip", MISSING_SKIP, false},
+                                         {NULL, 0, false}};
+static const struct choice unknowns[] = {{"own", 0, false}, {"ip", 0, true}, {NULL, 0, false}};
+static const struct choice algorithms[] = {{"sliding_window", LIMIT_SLIDING_WINDOW, false},
+                                           {"sliding_log", 0, true},
+                                           {"token_bucket", 0, true},
+                                           {"fixed_window", 0, true},
+                                           {"concurrency", 0, true},
+                                           {NULL, 0, false}};
+static const struct choice countings[] = {{"requests", 0, false}, {"misses", 0, true}, {NULL, 0, false}};
+static const struct choice refusals[] = {
+    {"refuse", 0, false}, {"stale", 0, true}, {"wait", 0, true}, {NULL, 0, false}};
+static const struct choice failures[] = {{"local", FAILURE_LOCAL, false},
+                                         {"open", FAILURE_OPEN, false},
+                                         {"closed", FAILURE_CLOSED, false},
+                                         {NULL, 0, false}};
+static const struct choice modes[] = {{"enforce", 0, false}, {"shadow", 0, true}, {NULL, 0, false}};
+static const struct choice precisions[] = {{"exact", 0, false}, {"leased", 0, true}, {NULL, 0, false}};
+
+#define LIMIT(field) offsetof(struct limit_rule, field)
+static const struct setting limit_rows[] = {
+    {.key = "key",
+     .type = SETTING_OWN,
+     .read = read_key,
+     .is_required = true,
+     .shape = "header:NAME, ip or global",
+     .means = "Whose requests are counted together: those with the same value of a field, of one address, or "
+              "all."},
+    {.key = "missing",
+     .type = SETTING_CHOICE,
+     .offset = LIMIT(missing),
+     .choices = missings,
+     .preset = "ip",
+     .means = "Where the field is absent: count by address, count all such together, answer 401, or do not "
+              "count."},
+    {.key = "unknown",
+     .type = SETTING_CHOICE,
+     .offset = NOWHERE,
+     .choices = unknowns,
+     .preset = "own",
+     .means = "With plans: how a caller without a plan is counted."},
+    {.key = "ipv6_prefix",
+     .type = SETTING_INT,
+     .offset = LIMIT(ipv6_prefix),
+     .least = "1",
+     .most = "128",
+     .preset = "64",
+     .means = "IPv6 addresses that share so many leading bits count as one."},
+    {.key = "algorithm",
+     .type = SETTING_CHOICE,
+     .offset = LIMIT(algorithm),
+     .choices = algorithms,
+     .preset = "sliding_window",
+     .means = "How time is counted."},
+    {.key = "rate",
+     .type = SETTING_OWN,
+     .read = read_limit_rate,
+     .shape = "N/s, N/m, N/h, N/d or N/DURATION",
+     .means = "Units per window; the window is 1ms to 30d, and units times window must stay exact."},
+    {.key = "burst",
+     .type = SETTING_LATER,
+     .shape = "a whole number",
+     .means = "Capacity of a token bucket."},
+    {.key = "max", .type = SETTING_LATER, .shape = "a whole number", .means = "Requests at a time."},
+    {.key = "lease",
+     .type = SETTING_LATER,
+     .shape = "a duration",
+     .means = "How long a request at a time may last."},
+    {.key = "counts",
+     .type = SETTING_CHOICE,
+     .offset = NOWHERE,
+     .choices = countings,
+     .preset = "requests",
+     .means = "What is charged."},
+    {.key = "when_refused",
+     .type = SETTING_CHOICE,
+     .offset = NOWHERE,
+     .choices = refusals,
+     .preset = "refuse",
+     .means = "What a request over the limit gets."},
+    {.key = "max_wait",
+     .type = SETTING_LATER,
+     .shape = "a duration",
+     .means = "How long a request may be held."},
+    {.key = "cost",
+     .type = SETTING_OWN,
+     .read = read_cost,
+     .preset = "1",
+     .shape = "a whole number of at least 1, at most the units of the rate",
+     .means = "Units that one request takes."},
+    {.key = "plans", .type = SETTING_LATER, .shape = "a map", .means = "Rates by the caller's plan."},
+    {.key = "on_store_failure",
+     .type = SETTING_CHOICE,
+     .offset = LIMIT(on_store_failure),
+     .choices = failures,
+     .preset = "local",
+     .means = "Without the store: this node alone enforces the limit, everything passes, or 503."},
+    {.key = "mode",
+     .type = SETTING_CHOICE,
+     .offset = NOWHERE,
+     .choices = modes,
+     .preset = "enforce",
+     .means = "Whether refusals happen or are only counted."},
+    {.key = "precision",
+     .type = SETTING_CHOICE,
+     .offset = NOWHERE,
+     .choices = precisions,
+     .preset = "exact",
+     .means = "Whether every decision is the store's."},
+};
+const struct section section_limit = SECTION_OF("limits.NAME", limit_rows);
+
+/* What rate and cost mean together depends on the algorithm: where another one was asked for, that was
+ * refused already. */
+static void check_limit(struct draft *draft, const struct node *node, const struct limit_rule *rule)
+{
+    const struct node *algorithm = node_member(node, "algorithm"), *cost = node_member(node, "cost");
+
+    if (algorithm != NULL && (algorithm->kind != NODE_TEXT || strcmp(algorithm->text, "sliding_window") != 0))
+        return;
+    if (node_member(node, "rate") == NULL)
+        complain_value(draft->complaints, node,
+                       "rate is missing; it must be a rate such as 20/s, 100/m or 5/250ms");
+    if (cost != NULL && rule->limit > 0 && rule->cost > rule->limit)
+        complain_value(draft->complaints, cost,
+                       "%" PRId64 " is above the %" PRId64
+                       " units of the rate, so no request could ever pass",
+                       rule->cost, rule->limit);
+}
+
+void read_limits(struct draft *draft, const struct node *node, void *into)
+{
+    struct settings *settings = into;
+
+    if (!want_map(draft, node, "a map of names"))
+        return;
+    if (node->count > MAX_LIMITS) {
+        complain_value(draft->complaints, node, "has %zu limits; allowed are at most %d", node->count,
+                       MAX_LIMITS);
+        return;
+    }
+    settings->limits = draft_alloc(draft, (node->count + 1) * sizeof *settings->limits);
+    for (size_t i = 0; i < node->count; i++) {
+        struct limit_rule *rule = &settings->limits[i];
+
+        rule->name = draft_copy(draft, node->items[i]->key);
+        rule->index = settings->limit_count++;
+        if (!is_plain_name(rule->name))
+            complain_key(draft->complaints, node->items[i], "%s", PLAIN_NAME_RULE);
+        section_read(draft, node->items[i], &section_limit, rule);
+        if (node->items[i]->kind == NODE_MAP)
+            check_limit(draft, node->items[i], rule);
+    }
+}

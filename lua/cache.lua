@@ -1,0 +1,119 @@
+--@fragment
+-- cache.lua: how are entries, flights and their outcomes written down, and what makes them void? Included by the scripts of the cache.
+--
+-- An entry is a hash: e, the epoch at which its load began; a, when it was stored; f, s, x, how long from then it is fresh, is
+-- served while one refresh runs, stands in for an upstream error; g, its age (RFC 9111) when it was stored; t, its tags (each
+-- a little-endian uint16 of length, and the bytes); d, the encoded response. Times are microseconds, on the server's clock.
+--
+-- A flight is a string with a TTL: who loads this key, or what became of the last load.
+--   L<token> <epoch> <waiting>[ <token> <status> <until_us>]  being loaded, since that epoch; waiting is 1 when somebody wants the
+--                        wake. The second part remembers a load that failed before, for those who waited for that one.
+--   F<token> <status>    that load failed: its waiters share the status, and nobody refreshes a stale copy meanwhile
+--   P                    the response cannot be shared: nobody waits for anybody
+--
+-- What has another form was not written by us. It is removed, and counts as absent.
+
+local ENTRY_NUMBERS = 6
+
+local function tags_unpack(packed)
+    local tags, at = {}, 1
+    while at <= #packed do
+        tags[#tags + 1], at = struct.unpack('<Hc0', packed, at)
+    end
+    return tags
+end
+
+-- The entry without its bytes, or nil.
+local function entry_read(key)
+    local fields = redis.pcall('HMGET', key, 'e', 'a', 'f', 's', 'x', 'g', 't')
+    if not fields.err and not fields[1] and redis.call('EXISTS', key) == 0 then
+        return nil
+    end
+    local is_sane = not fields.err
+    for i = 1, ENTRY_NUMBERS do
+        fields[i] = is_sane and tonumber(fields[i] or nil)
+        is_sane = is_sane and fields[i] ~= nil and fields[i] >= 0
+    end
+    local can_unpack, tags = false, nil
+    if is_sane then
+        can_unpack, tags = pcall(tags_unpack, fields[7] or '')
+    end
+    if not can_unpack or redis.call('PTTL', key) == -1 then
+        redis.call('UNLINK', key)
+        return nil
+    end
+    return {epoch = fields[1], stored_us = fields[2], fresh_us = fields[3], stale_us = fields[4], error_us = fields[5],
+            age_us = fields[6], tags = tags}
+end
+
+-- The flight, or nil. One without a TTL would last for ever: it is given `ttl_ms`.
+local function flight_read(key, ttl_ms)
+    local value = redis.pcall('GET', key)
+    if not value then
+        return nil
+    end
+    local flight
+    if type(value) == 'string' then
+        local token, epoch, waiting, before = string.match(value, '^L(%x+) (%d+) ([01])(.*)$')
+        if token then
+            flight = {kind = 'L', token = token, epoch = tonumber(epoch), waiting = waiting, before = before}
+        elseif value == 'P' then
+            flight = {kind = 'P'}
+        else
+            local failed, status = string.match(value, '^F(%x+) (%d+)$')
+            flight = failed and {kind = 'F', token = failed, status = tonumber(status)}
+        end
+    end
+    if not flight then
+        redis.call('UNLINK', key)
+        return nil
+    end
+    flight.ttl_ms = redis.call('PTTL', key)
+    if flight.ttl_ms == -1 then
+        redis.call('PEXPIRE', key, ttl_ms)
+        flight.ttl_ms = tonumber(ttl_ms)
+    end
+    return flight
+end
+
+local function flight_text(flight)
+    return 'L' .. flight.token .. ' ' .. score_text(flight.epoch) .. ' ' .. flight.waiting .. flight.before
+end
+
+-- Whoever waits for this flight looks the key up again.
+local function flight_wake(flight, channel, message)
+    if flight.waiting == '1' then
+        redis.call('PUBLISH', channel, message)
+    end
+end
+
+-- Is a load that began at `began` void, because one of its tags was invalidated since, or because it is older than what the
+-- table remembers? One that began after the present epoch belongs to a table that is lost.
+local function is_outdated(tags_key, epoch, floor, began, tags)
+    if began < floor or began > epoch then
+        return true
+    end
+    if #tags == 0 then
+        return false
+    end
+    local members = {}
+    for i = 1, #tags do
+        members[i] = 't' .. tags[i]
+    end
+    local stamps = redis.call('ZMSCORE', tags_key, unpack(members))
+    for i = 1, #stamps do
+        if stamps[i] and tonumber(stamps[i]) > began then
+            return true
+        end
+    end
+    return false
+end
+
+-- What every script answers: the epoch, what was invalidated since the caller's `seen`, and its own result.
+local function with_news(tags_key, seen, epoch, result)
+    if epoch == seen then
+        return {epoch, 0, 0, {}, result}
+    end
+    local stamps, more = epoch_stamps(tags_key, seen, 128)
+    return {epoch, epoch_floor(tags_key, epoch), more, stamps, result}
+end

@@ -1,0 +1,110 @@
+#!lua flags=allow-oom
+-- lookup.lua: is there something to serve for this key, and if not, who loads it?
+--
+-- KEYS[1]  the tag table (see epoch.lua)
+-- KEYS[2]  the entry, KEYS[3] the flight (see cache.lua)
+-- ARGV[1]  now_us: for tests only; '' means the server's clock
+-- ARGV[2]  the highest epoch the caller has seen (integer >= 0)
+-- ARGV[3]  token: 32 hex digits, never used before; names the caller's load, if it becomes one
+-- ARGV[4]  lease_ms of that load (integer > 0)
+-- ARGV[5]  the token of the load that the caller has waited for, or ''
+-- ARGV[6]  stored_us of an entry that the caller could not decode and wants removed, or ''
+-- ARGV[7..] the tags that the route declares
+-- returns  {epoch, floor, more, {tag, epoch, ...}, {kind, token, epoch, wait_ms, status, stored_us, fresh_us, stale_us, error_us,
+--          age_us, bytes}}; the first four as in admit.lua. The times are what is left of each, 0 if nothing; bytes '' where there
+--          is no entry to hand out. kind is
+--          fresh   serve it                         stale  serve it; where token is set, the caller alone refreshes it
+--          load    the caller loads, with `token` since `epoch`             wait  `token` is loading, for wait_ms at most
+--          pass    go alone                         failed the load that was waited for ended with `status`
+--
+-- Reading and taking are one step: no load that has just ended is loaded again. Of all callers one holds the flight. An
+-- entry that a tag's stamp, the floor or the end of its windows has made void is removed, never handed out. A flight that
+-- began before one of the route's tags was invalidated would be void when it lands: it is taken over, and its token is worth nothing.
+-- Time never runs backwards: an entry stored later than now is read as if stored now.
+-- It is declared as one that writes: a demoted master refuses it, rather than serve what its successor has invalidated.
+
+--@include epoch
+--@include cache
+local now_us = clock_us(ARGV[1])
+local seen = tonumber(ARGV[2])
+local token, lease_ms, waited, damaged = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local epoch = epoch_now(KEYS[1], seen, now_us)
+local floor = epoch_floor(KEYS[1], epoch)
+
+local function usable_entry()
+    local entry = entry_read(KEYS[2])
+    if not entry then
+        return nil
+    end
+    entry.elapsed_us = math.max(0, now_us - entry.stored_us)
+    if score_text(entry.stored_us) == damaged or entry.elapsed_us >= math.max(entry.fresh_us, entry.stale_us, entry.error_us) or
+        is_outdated(KEYS[1], epoch, floor, entry.epoch, entry.tags) then
+        redis.call('UNLINK', KEYS[2])
+        return nil
+    end
+    return entry
+end
+
+local entry = usable_entry()
+
+local function left(lifetime_us)
+    return math.max(0, lifetime_us - entry.elapsed_us)
+end
+
+local function answer(kind, holder, began, wait_ms, status)
+    local result = {kind, holder or '', began or 0, wait_ms or 0, status or 0, 0, 0, 0, 0, 0, ''}
+    if entry and kind ~= 'pass' then
+        result[6], result[7], result[8], result[9] = entry.stored_us, left(entry.fresh_us), left(entry.stale_us), left(entry.error_us)
+        result[10], result[11] = entry.age_us + entry.elapsed_us, redis.call('HGET', KEYS[2], 'd') or ''
+    end
+    return with_news(KEYS[1], seen, epoch, result)
+end
+
+if entry and entry.elapsed_us < entry.fresh_us then
+    return answer('fresh')
+end
+
+local flight = flight_read(KEYS[3], lease_ms)
+local declared = {unpack(ARGV, 7)}
+local is_void = flight and flight.kind == 'L' and is_outdated(KEYS[1], epoch, floor, flight.epoch, declared)
+
+-- What those who wait for an earlier, failed load will want to know when they come.
+local function memory_of(past)
+    if past and past.kind == 'F' then
+        return ' ' .. past.token .. ' ' .. past.status .. ' ' .. score_text(now_us + past.ttl_ms * 1000)
+    end
+    return past and past.before or ''
+end
+
+local function take()
+    local mine = {token = token, epoch = epoch, waiting = flight and flight.waiting or '0', before = memory_of(flight)}
+    redis.call('SET', KEYS[3], flight_text(mine), 'PX', lease_ms)
+end
+
+if entry and entry.elapsed_us < entry.stale_us then
+    if flight and not is_void then
+        return answer('stale')
+    end
+    take()
+    return answer('stale', token, epoch)
+end
+
+if flight and flight.kind == 'P' then
+    return answer('pass')
+end
+if flight and flight.kind == 'F' and (flight.token == waited or entry) then
+    return answer('failed', nil, nil, nil, flight.status)
+end
+if flight and flight.kind == 'L' and not is_void then
+    local failed, status, until_us = string.match(flight.before, '^ (%x+) (%d+) (%d+)$')
+    if failed == waited and tonumber(until_us) > now_us then
+        return answer('failed', nil, nil, nil, tonumber(status))
+    end
+    if flight.waiting == '0' then
+        flight.waiting = '1'
+        redis.call('SET', KEYS[3], flight_text(flight), 'KEEPTTL')
+    end
+    return answer('wait', flight.token, nil, flight.ttl_ms)
+end
+take()
+return answer('load', token, epoch)

@@ -2,6 +2,7 @@
 #include "hop_headers.h"
 
 #include "http_char.h"
+#include "text.h"
 
 static bool is_among(struct slice name, const struct slice *list, size_t count)
 {
@@ -100,34 +101,22 @@ bool hop_headers_strip(struct header *headers, size_t *count)
 
 /* ---- what we say about the hop ---- */
 
-struct writer {
-    char *out;
-    size_t room, len;
-};
-
-static void put(struct writer *w, struct slice bytes)
-{
-    if (bytes.len > 0 && w->len <= w->room && bytes.len <= w->room - w->len)
-        memcpy(w->out + w->len, bytes.base, bytes.len);
-    w->len += bytes.len;
-}
-
 /* All values of the fields of this name, in order, as one list that ends in ", ". */
-static void put_earlier(struct writer *w, const struct header *headers, size_t count, struct slice name)
+static void add_earlier(struct text *text, const struct header *headers, size_t count, struct slice name)
 {
     for (size_t i = 0; i < count; i++)
         if (slice_eq(headers[i].name, name) && headers[i].value.len > 0) {
-            put(w, headers[i].value);
-            put(w, SLICE(", "));
+            text_add(text, headers[i].value);
+            text_add(text, SLICE(", "));
         }
 }
 
-static void put_via(struct writer *w, const struct header *headers, size_t count, bool is_http10,
+static void add_via(struct text *text, const struct header *headers, size_t count, bool is_http10,
                     struct slice via_name)
 {
-    put_earlier(w, headers, count, SLICE("via"));
-    put(w, is_http10 ? SLICE("1.0 ") : SLICE("1.1 "));
-    put(w, via_name);
+    add_earlier(text, headers, count, SLICE("via"));
+    text_add(text, is_http10 ? SLICE("1.0 ") : SLICE("1.1 "));
+    text_add(text, via_name);
 }
 
 /* What a trusted peer says, or what we know. */
@@ -140,31 +129,31 @@ static struct slice kept_or(const struct forwarded_facts *facts, const struct he
     return ours;
 }
 
-static struct slice written_since(const struct writer *w, size_t start)
+static struct slice written_since(const struct text *text, size_t start)
 {
-    return w->len <= w->room ? slice_of(w->out + start, w->len - start) : slice_of(NULL, 0);
+    return text_fits(text) ? slice_of(text->base + start, text->len - start) : slice_of(NULL, 0);
 }
 
 size_t forwarded_write(const struct forwarded_facts *facts, const struct header *headers, size_t count,
                        char *room, size_t room_bytes, struct forwarded *out)
 {
-    struct writer w = {room, room_bytes, 0};
-    struct forwarded text;
+    struct text text = text_in(room, room_bytes);
+    struct forwarded values;
     size_t via_start;
 
     if (facts->peer_is_trusted)
-        put_earlier(&w, headers, count, SLICE("x-forwarded-for"));
-    put(&w, facts->peer_text);
-    text.x_forwarded_for = written_since(&w, 0);
-    via_start = w.len;
-    put_via(&w, headers, count, facts->is_http10, facts->via_name);
-    text.via = written_since(&w, via_start);
-    text.x_forwarded_proto = kept_or(facts, headers, count, SLICE("x-forwarded-proto"),
-                                     facts->is_tls ? SLICE("https") : SLICE("http"));
-    text.x_forwarded_host = kept_or(facts, headers, count, SLICE("x-forwarded-host"), facts->authority);
-    if (w.len <= room_bytes)
-        *out = text;
-    return w.len;
+        add_earlier(&text, headers, count, SLICE("x-forwarded-for"));
+    text_add(&text, facts->peer_text);
+    values.x_forwarded_for = written_since(&text, 0);
+    via_start = text.len;
+    add_via(&text, headers, count, facts->is_http10, facts->via_name);
+    values.via = written_since(&text, via_start);
+    values.x_forwarded_proto = kept_or(facts, headers, count, SLICE("x-forwarded-proto"),
+                                       facts->is_tls ? SLICE("https") : SLICE("http"));
+    values.x_forwarded_host = kept_or(facts, headers, count, SLICE("x-forwarded-host"), facts->authority);
+    if (text_fits(&text))
+        *out = values;
+    return text.len;
 }
 
 bool forwarded_replaces(struct slice name, bool peer_is_trusted)
@@ -178,8 +167,8 @@ bool forwarded_replaces(struct slice name, bool peer_is_trusted)
 size_t via_write(const struct header *headers, size_t count, bool is_http10, struct slice via_name,
                  char *room, size_t room_bytes)
 {
-    struct writer w = {room, room_bytes, 0};
+    struct text text = text_in(room, room_bytes);
 
-    put_via(&w, headers, count, is_http10, via_name);
-    return w.len;
+    add_via(&text, headers, count, is_http10, via_name);
+    return text.len;
 }

@@ -2,6 +2,7 @@
 #include "route_match.h"
 
 #include "http_char.h"
+#include "text.h"
 
 /* One character of a path as it is compared: an unreserved byte, however it was written, or another byte,
  * escaped or not.
@@ -313,54 +314,36 @@ const char *template_compile(struct slice text, const struct route_pattern *patt
     return NULL;
 }
 
-struct writer {
-    char *out;
-    size_t room, len;
-};
-
-static void put(struct writer *w, char c)
-{
-    if (w->len < w->room)
-        w->out[w->len] = c;
-    w->len++;
-}
-
-static void put_text(struct writer *w, struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        put(w, text.base[i]);
-}
-
 /* In one spelling: %61 and a, %2f and %2F would else be different tags for one resource. */
-static void put_part_of_uri(struct writer *w, struct slice text)
+static void add_part_of_uri(struct text *out, struct slice from)
 {
     static const char digits[] = "0123456789ABCDEF";
 
-    for (size_t at = 0; at < text.len;) {
-        int c = next_char(text, &at);
+    for (size_t at = 0; at < from.len;) {
+        int c = next_char(from, &at);
 
         if (c >= 256) {
-            put(w, '%');
-            put(w, digits[(c - 256) / 16]);
-            put(w, digits[c % 16]);
+            text_add_char(out, '%');
+            text_add_char(out, digits[(c - 256) / 16]);
+            text_add_char(out, digits[c % 16]);
         } else {
-            put(w, (char)c);
+            text_add_char(out, (char)c);
         }
     }
 }
 
-static bool put_variable(struct writer *w, struct slice name, const struct route_values *values)
+static bool add_variable(struct text *out, struct slice name, const struct route_values *values)
 {
     for (size_t i = 0; values != NULL && i < values->count; i++)
         if (slice_eq(values->names[i], name)) {
-            put_part_of_uri(w, values->values[i]);
+            add_part_of_uri(out, values->values[i]);
             return true;
         }
     return false;
 }
 
 /* Several fields of one name are one list (RFC 9110 section 5.3). */
-static bool put_header(struct writer *w, struct slice name, const struct header *headers, size_t count)
+static bool add_header(struct text *out, struct slice name, const struct header *headers, size_t count)
 {
     bool is_there = false;
 
@@ -368,15 +351,15 @@ static bool put_header(struct writer *w, struct slice name, const struct header 
         if (!slice_eq_nocase(headers[i].name, name))
             continue;
         if (is_there)
-            put_text(w, SLICE(", "));
-        put_text(w, headers[i].value);
+            text_add(out, SLICE(", "));
+        text_add(out, headers[i].value);
         is_there = true;
     }
     return is_there;
 }
 
 /* The first parameter of this name. */
-static bool put_query(struct writer *w, struct slice name, struct slice query)
+static bool add_query(struct text *out, struct slice name, struct slice query)
 {
     struct slice rest = query;
 
@@ -396,7 +379,7 @@ static bool put_query(struct writer *w, struct slice name, struct slice query)
         if (!same_text(key, name))
             continue;
         if (equals != NULL)
-            put_part_of_uri(w, slice_of(equals + 1, pair.len - key.len - 1));
+            add_part_of_uri(out, slice_of(equals + 1, pair.len - key.len - 1));
         return true;
     }
     return false;
@@ -406,20 +389,20 @@ size_t template_expand(const struct template *template, const struct route_value
                        const struct header *headers, size_t header_count, struct slice query, char *out,
                        size_t room)
 {
-    struct writer w = {out, room, 0};
+    struct text text = text_in(out, room);
 
     for (size_t i = 0; i < template->part_count; i++) {
         const struct template_part *part = &template->parts[i];
         bool is_there = true;
 
         switch (part->kind) {
-        case PART_TEXT: put_text(&w, part->text); break;
-        case PART_VARIABLE: is_there = put_variable(&w, part->text, values); break;
-        case PART_HEADER: is_there = put_header(&w, part->text, headers, header_count); break;
-        case PART_QUERY: is_there = put_query(&w, part->text, query); break;
+        case PART_TEXT: text_add(&text, part->text); break;
+        case PART_VARIABLE: is_there = add_variable(&text, part->text, values); break;
+        case PART_HEADER: is_there = add_header(&text, part->text, headers, header_count); break;
+        case PART_QUERY: is_there = add_query(&text, part->text, query); break;
         }
         if (!is_there)
             return SIZE_MAX;
     }
-    return w.len;
+    return text.len;
 }

@@ -1,0 +1,105 @@
+/* Three judges of the same requests: the C policy, lua/admit.lua on a real Redis, and a model that is too
+ * simple to be wrong. */
+#ifndef WEIR_SUPPORT_ADMIT_H
+#define WEIR_SUPPORT_ADMIT_H
+
+#include "sliding_window.h"
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WORLD_KEYS = 6, MAX_CHARGES = 3, MAX_REQUESTS = 64 };
+
+struct charge {
+    size_t key; /* 0..WORLD_KEYS - 1 */
+    struct sliding_rule rule;
+    int64_t cost;
+};
+
+struct request { /* `count` identical ones */
+    struct charge charges[MAX_CHARGES];
+    size_t charge_count;
+    int64_t count;
+};
+
+struct standing {
+    int64_t available, reset_us, retry_us;
+};
+
+struct outcome {
+    int64_t passing;
+    struct standing standings[MAX_CHARGES];
+};
+
+/* What all judges must agree on; says in words where two do not. */
+bool outcomes_agree(const struct request *request, const struct outcome *a, const struct outcome *b);
+
+/* ---- the C policy, as a store drives it ---- */
+struct policy_world {
+    struct sliding_window states[WORLD_KEYS];
+};
+void policy_admit(struct policy_world *world, const struct request *request, int64_t now_us,
+                  struct outcome *out);
+
+/* ---- the naive model: a list of what was admitted, when ---- */
+enum { NAIVE_MAX_ADMISSIONS = 4096 };
+struct admission {
+    int64_t at_us, units;
+};
+struct naive_key {
+    int64_t window_us; /* of the rule it was last admitted under; 0: never */
+    size_t count;
+    struct admission list[NAIVE_MAX_ADMISSIONS];
+};
+struct naive_world {
+    struct naive_key keys[WORLD_KEYS];
+};
+void naive_admit(struct naive_world *world, const struct request *request, int64_t now_us,
+                 struct outcome *out);
+
+/* ---- the script ---- */
+struct script_call {
+    const char *prefix; /* of the keys: two worlds can live in one Redis */
+    const struct request *requests;
+    size_t count;
+    int64_t now_us; /* 0: the server's clock */
+    int64_t seen;
+};
+struct script_answer {
+    int64_t epoch, floor;
+    bool has_more;
+    redisReply *reply;        /* owned: freeReplyObject() */
+    const redisReply *stamps; /* array of tag, epoch, ... */
+    struct outcome outcomes[MAX_REQUESTS];
+};
+
+void script_load(redisContext *redis);
+void script_append(redisContext *redis, const struct script_call *call); /* pipelined */
+void script_read(redisContext *redis, const struct script_call *call,
+                 struct script_answer *answer); /* its answer */
+void script_admit(redisContext *redis, const struct script_call *call,
+                  struct script_answer *answer); /* both */
+void key_name(const char *prefix, size_t key, char out[32]);
+redisReply *redis_says(redisContext *redis, const char *format, ...); /* fails the test on an error */
+int64_t redis_number(redisContext *redis, const char *format, ...);
+
+/* ---- generated histories ---- */
+struct dice {
+    uint64_t state;
+};
+int64_t roll(struct dice *dice, int64_t sides); /* 0..sides - 1 */
+
+struct history {
+    struct dice dice;
+    int64_t now_us;
+    struct sliding_rule rules[WORLD_KEYS];
+};
+void history_begin(struct history *history, uint64_t seed);
+/* Moves the clock: bursts, pauses, borders of windows, steps back; sometimes a rule changes as by a reload.
+ */
+void history_turn(struct history *history);
+void history_request(struct history *history, struct request *request);
+
+#endif

@@ -105,6 +105,11 @@ int64_t redis_number(redisContext *redis, const char *format, ...)
     return number;
 }
 
+const char *script_sha1(void)
+{
+    return admit_script()->sha1;
+}
+
 void script_load(redisContext *redis)
 {
     const struct lua_script *script = admit_script();

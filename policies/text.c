@@ -83,7 +83,7 @@ bool text_parse_digits(struct slice digits, int64_t max, int64_t *out)
         if (digit < 0 || digit > 9)
             return false;
         /* stays at max once there, however many digits follow */
-        number = number > (max - digit) / 10 ? max : number * 10 + digit;
+        number = digit > max || number > (max - digit) / 10 ? max : number * 10 + digit;
     }
     *out = number;
     return true;

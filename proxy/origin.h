@@ -1,12 +1,19 @@
-/* Origin: our HTTP/1.1 client to one upstream, one pool per worker and upstream. A fetch knows nothing of clients.
+/* Origin: our HTTP/1.1 client to one upstream, one pool per worker and upstream. A fetch knows nothing of
+ * clients.
  *
- * Callbacks never run inside origin_start(). `on_end` runs exactly once and last, unless origin_cancel() was called first.
- * A request on a reused connection that fails before any response byte, and is idempotent, is sent once more on a new one.
+ * Callbacks never run inside origin_start(). `on_end` runs exactly once and last (the fetch is gone by then),
+ * unless origin_cancel() was called first. A request whose connection breaks before any response byte is sent
+ * once more on a new one, where policies/retry allows it.
+ *
+ * Every wait ends: for one of the pool's connections and, once the request has been written, for the whole
+ * response head after first_byte_timeout each; for resolving and connecting together after connect_timeout;
+ * for more of the body, or for the upstream to take more of ours, after idle_timeout.
  */
 #ifndef WEIR_ORIGIN_H
 #define WEIR_ORIGIN_H
 
 #include "fault.h"
+#include "resolver.h" /* resolver_new(): one per process */
 #include "slice.h"
 #include "units.h"
 
@@ -14,7 +21,6 @@
 #include <stdint.h>
 
 struct loop;
-struct resolver;
 struct origin;
 struct origin_fetch;
 
@@ -24,20 +30,24 @@ struct origin_limits {
     int64_t connect_timeout_ms, first_byte_timeout_ms, idle_timeout_ms;
     int max_connections, max_pending; /* of this worker's pool */
     int retries;
+    int64_t keep_idle_ms; /* how long an unused connection is kept; 0: a minute */
 };
 
 struct origin_request {
     struct slice method, target, authority;
-    const struct header *headers; /* end-to-end ones and those we add; without host, content-length, connection */
+    const struct header
+        *headers; /* end-to-end ones and those we add; without host, content-length, connection */
     size_t header_count;
     struct slice body; /* base NULL: none. Must live until on_end or cancel */
 };
 
 struct origin_response {
     int status;
-    const struct header *headers; /* lower-case names, hop-by-hop ones removed (RFC 9110 section 7.6.1), content-length too */
+    const struct header
+        *headers; /* lower-case names, hop-by-hop ones removed (RFC 9110 section 7.6.1), content-length too */
     size_t header_count;
-    int64_t content_length; /* -1: unknown (chunked or until close) */
+    int64_t content_length; /* -1: unknown (chunked or until close). To HEAD and with 304: what was stated,
+                               with no body */
     bool until_close;       /* framed by the close alone: whole only as far as TCP can tell */
 };
 
@@ -48,19 +58,21 @@ struct origin_events {
 };
 
 struct origin *origin_new(struct loop *loop, struct resolver *resolver, const struct origin_limits *limits);
-void origin_free(struct origin *origin); /* idle connections close; no fetch may be under way */
+/* Idle connections close. No fetch may be under way, and none of its callbacks may be on the stack. Give the
+ * loop one more turn before it ends: a cancelled lookup may still be a letter in its box. */
+void origin_free(struct origin *origin);
 
 /* Head and slices of `request` are copied before this returns, the body is not. */
 struct origin_fetch *origin_start(struct origin *origin, const struct origin_request *request,
                                   const struct origin_events *events, void *arg);
-void origin_cancel(struct origin_fetch **fetch); /* takes it; allowed inside on_head and on_body too */
-void origin_pause(struct origin_fetch *fetch);   /* stops reading: back-pressure; the idle timeout rests meanwhile */
+void origin_cancel(
+    struct origin_fetch **fetch); /* takes it; allowed inside on_head and on_body too, not in on_end */
+/* Stops reading the body: back-pressure; the idle timeout rests meanwhile. What was already read (at most 64
+ * KiB) still arrives when this is called inside on_body. Before the response head it takes effect behind it.
+ */
+void origin_pause(struct origin_fetch *fetch);
 void origin_resume(struct origin_fetch *fetch);
 int64_t origin_waited_us(const struct origin_fetch *fetch); /* from start to the response head, for metrics */
 size_t origin_under_way(const struct origin *origin);
-
-/* Names to addresses, off the loop, one per process. */
-struct resolver *resolver_new(int threads);
-void resolver_free(struct resolver *resolver);
 
 #endif

@@ -198,3 +198,40 @@ Test(sliding_window, a_store_may_forget_it_only_when_nothing_of_it_counts)
     sliding_window_advance(&state, &ten_a_minute, noon_us);
     cr_assert_eq(sliding_window_ttl_ms(&state, noon_us), 151000, "counted from the stamp, not from now");
 }
+
+/* Against an exact log of admissions: an interval of any length D up to a window sees at most limit * (1 + D
+ * / window), and less than twice the limit. The worst comes from a burst at the end of a window, after which
+ * the limit returns evenly. */
+Test(sliding_window, no_interval_sees_more_than_the_stated_surplus)
+{
+    enum { LIMIT = 10, WINDOW = 100, MOMENTS = 4000 };
+    static const struct sliding_rule rule = {.limit = LIMIT, .window_us = WINDOW, .tick_us = 1};
+    static int64_t admitted[MOMENTS];
+    unsigned seed = 3;
+
+    for (int history = 0; history < 20; history++) {
+        struct sliding_window state = {0};
+        int64_t worst = 0;
+        for (int at = 0; at < MOMENTS; at++) {
+            seed = seed * 1103515245 + 12345;
+            /* history 0 is the worst case: silence, a burst in the last moment of a window, then whatever
+             * passes */
+            bool comes =
+                history == 0 ? at % (3 * WINDOW) >= WINDOW - 1 : (seed >> 16) % (unsigned)(2 + history) == 0;
+            sliding_window_advance(&state, &rule, noon_us - noon_us % WINDOW + at);
+            admitted[at] = comes ? sliding_window_passing(&state, &rule, 1, 5 * LIMIT) : 0;
+            sliding_window_charge(&state, admitted[at]);
+        }
+        for (int from = 0; from < MOMENTS; from++) {
+            int64_t seen = 0;
+            for (int length = 0; length < WINDOW && from + length < MOMENTS; length++) {
+                seen += admitted[from + length];
+                cr_assert_leq(seen * WINDOW, LIMIT * (WINDOW + length));
+            }
+            worst = seen > worst ? seen : worst;
+        }
+        if (history == 0)
+            cr_assert_eq(worst, 2 * LIMIT - 1,
+                         "the bound is reached, and it is the one that docs/limits.md states");
+    }
+}

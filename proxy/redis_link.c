@@ -1,8 +1,9 @@
 /* Redis link: see redis_link.h.
  *
- * One timer, `wait`, belongs to the state: rest, deadline of dialling and greeting, next heartbeat, patience with a mute server.
- * What must never happen: a reply matched to another command. So every command that was put into the bytes to send has a
- * place in the queue of replies, and keeps it when its caller gives up; a connection that ends takes the whole queue with it.
+ * One timer, `wait`, belongs to the state: rest, deadline of dialling and greeting, next heartbeat, patience
+ * with a mute server. What must never happen: a reply matched to another command. So every command that was
+ * put into the bytes to send has a place in the queue of replies, and keeps it when its caller gives up; a
+ * connection that ends takes the whole queue with it.
  */
 #include "redis_link.h"
 
@@ -20,13 +21,13 @@
 enum {
     REST_MIN_MS = 50,
     REST_MAX_MS = 2000,
-    DIAL_MIN_MS = 1000,      /* a dial may take this long, however short store.timeout is */
-    HEARTBEAT_MS = 1000,     /* without a word from the server */
-    PATIENCE_MIN_MS = 1000,  /* with a mute server, before the connection is given up */
-    PATIENCE_TIMEOUTS = 4,   /* the same, in timeouts */
-    MUTE_AFTER = 3,          /* deadlines in a row that passed in silence */
-    STEADY_MS = 2000,        /* a connection that lasted so long earns a quick redial */
-    MAX_UNDER_WAY = 65536,   /* commands */
+    DIAL_MIN_MS = 1000,     /* a dial may take this long, however short store.timeout is */
+    HEARTBEAT_MS = 1000,    /* without a word from the server */
+    PATIENCE_MIN_MS = 1000, /* with a mute server, before the connection is given up */
+    PATIENCE_TIMEOUTS = 4,  /* the same, in timeouts */
+    MUTE_AFTER = 3,         /* deadlines in a row that passed in silence */
+    STEADY_MS = 2000,       /* a connection that lasted so long earns a quick redial */
+    MAX_UNDER_WAY = 65536,  /* commands */
     KEPT_OUTPUT_BYTES = 1 << 20,
     FEED_BYTES = 64 << 10,
     WHY_BYTES = 160,
@@ -48,9 +49,9 @@ struct redis_link {
     struct timer wait;
     int64_t rest_ms;
     struct mono_ms up_since;
-    bool may_wait; /* the first dial has not ended yet */
-    bool is_heard; /* since the last heartbeat */
-    int silences;  /* deadlines in a row that passed without a word */
+    bool may_wait;                 /* the first dial has not ended yet */
+    bool is_heard;                 /* since the last heartbeat */
+    int silences;                  /* deadlines in a row that passed without a word */
     struct redis_resolve *resolve; /* outlives its dial: there is one such thread at most */
     struct redis_addresses addresses;
     size_t next_address;
@@ -134,7 +135,8 @@ static void on_flush(void *arg)
     struct redis_link *link = arg;
     struct output empty = link->flying;
 
-    if ((link->state != UP && link->state != MUTE) || link->waiting.len == 0 || h2o_socket_is_writing(link->socket))
+    if ((link->state != UP && link->state != MUTE) || link->waiting.len == 0 ||
+        h2o_socket_is_writing(link->socket))
         return;
     link->flying = link->waiting;
     link->waiting = empty;
@@ -210,8 +212,9 @@ static void rest(struct redis_link *link)
     digest_random(&random, sizeof(random)); /* so that a fleet does not come back in step */
     link->rest_ms = rest_ms * 2 < REST_MAX_MS ? rest_ms * 2 : REST_MAX_MS;
     move_to(link, RESTING);
-    timer_start(link->loop, &link->wait,
-                mono_after(loop_now(link->loop), rest_ms / 2 + (int64_t)(random % (uint32_t)(rest_ms / 2 + 1))));
+    timer_start(
+        link->loop, &link->wait,
+        mono_after(loop_now(link->loop), rest_ms / 2 + (int64_t)(random % (uint32_t)(rest_ms / 2 + 1))));
 }
 
 static void fail_all(struct redis_link *link)
@@ -261,8 +264,9 @@ static void turn_mute(struct redis_link *link)
         return;
     log_warn("redis %s: no answer in time, nothing more is asked until it speaks", link->address);
     move_to(link, MUTE);
-    timer_start(link->loop, &link->wait,
-                mono_after(loop_now(link->loop), patience_ms > PATIENCE_MIN_MS ? patience_ms : PATIENCE_MIN_MS));
+    timer_start(
+        link->loop, &link->wait,
+        mono_after(loop_now(link->loop), patience_ms > PATIENCE_MIN_MS ? patience_ms : PATIENCE_MIN_MS));
     link->options.on_change(link->options.arg, false);
 }
 
@@ -314,8 +318,8 @@ static void beat(struct redis_link *link)
 
     if (!link->is_heard && link->heartbeat.link == NULL) {
         redis_words_borrow(&ping, SLICE("PING"));
-        redis_link_send(link, &link->heartbeat, &ping, mono_after(loop_now(link->loop), link->options.timeout_ms),
-                        on_heartbeat, link);
+        redis_link_send(link, &link->heartbeat, &ping,
+                        mono_after(loop_now(link->loop), link->options.timeout_ms), on_heartbeat, link);
         redis_words_free(&ping);
     }
     beat_later(link);
@@ -323,19 +327,20 @@ static void beat(struct redis_link *link)
 
 /* ---- replies ---- */
 
-/* Errors after which this connection is of no use: a master that was demoted, or one that is not ready yet. A new one may
- * reach another server behind the same name. */
+/* Errors after which this connection is of no use: a master that was demoted, or one that is not ready yet. A
+ * new one may reach another server behind the same name. */
 static bool ends_connection(const struct redis_reply *reply)
 {
-    return redis_error_is(reply, "READONLY") || redis_error_is(reply, "LOADING") || redis_error_is(reply, "MASTERDOWN") ||
-           redis_error_is(reply, "NOAUTH");
+    return redis_error_is(reply, "READONLY") || redis_error_is(reply, "LOADING") ||
+           redis_error_is(reply, "MASTERDOWN") || redis_error_is(reply, "NOAUTH");
 }
 
 static void complain(struct redis_link *link, const struct redis_reply *error)
 {
     char why[WHY_BYTES];
 
-    snprintf(why, sizeof(why), "it says %.*s", (int)(error->text.len < 100 ? error->text.len : 100), error->text.base);
+    snprintf(why, sizeof(why), "it says %.*s", (int)(error->text.len < 100 ? error->text.len : 100),
+             error->text.base);
     lose(link, why);
 }
 
@@ -497,7 +502,8 @@ static void dial(struct redis_link *link)
         struct sockaddr *address = (struct sockaddr *)&link->addresses.list[i];
 
         move_to(link, DIALLING);
-        link->socket = h2o_socket_connect(loop_h2o(link->loop), address, link->addresses.lens[i], on_connected);
+        link->socket =
+            h2o_socket_connect(loop_h2o(link->loop), address, link->addresses.lens[i], on_connected);
         if (link->socket != NULL) {
             link->socket->data = link;
             return;
@@ -561,12 +567,12 @@ static void on_wait_over(void *arg)
     struct redis_link *link = arg;
 
     switch (link->state) {
-    case RESTING:   start_dial(link); break;
+    case RESTING: start_dial(link); break;
     case RESOLVING: lose(link, "its name was not resolved in time"); break;
-    case DIALLING:  lose(link, "no connection in time"); break;
-    case GREETING:  lose(link, "no answer to the greeting in time"); break;
-    case UP:        beat(link); break;
-    case MUTE:      lose(link, "it stays mute"); break;
+    case DIALLING: lose(link, "no connection in time"); break;
+    case GREETING: lose(link, "no answer to the greeting in time"); break;
+    case UP: beat(link); break;
+    case MUTE: lose(link, "it stays mute"); break;
     case LINK_STATES: CHECK(!"a state"); break;
     }
 }

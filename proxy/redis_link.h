@@ -1,12 +1,13 @@
 /* Redis link: one connection to Redis on one loop, written once a turn, that comes back by itself.
  *
- * Commands given during a turn leave in one write at its end; replies are matched in order. Each command has a deadline; when it
- * passes, its caller hears FAULT_STORE_SILENT and the late reply is skipped. Whoever is not connected says so at once
- * (FAULT_STORE_AWAY) instead of letting each command cost its deadline: while the connection is down, and also while it
- * is up but mute, when several deadlines in a row passed without one byte from the server. What was already sent then serves as
- * the probe: the first late reply ends the mute state, and if none comes the link dials anew.
- * Only before the first dial has ended one way or the other do commands wait for it, by their deadline.
- * The server's bytes are bounded: size of a reply, elements of an array, depth. What breaks a bound ends the connection.
+ * Commands given during a turn leave in one write at its end; replies are matched in order. Each command has
+ * a deadline; when it passes, its caller hears FAULT_STORE_SILENT and the late reply is skipped. Whoever is
+ * not connected says so at once (FAULT_STORE_AWAY) instead of letting each command cost its deadline: while
+ * the connection is down, and also while it is up but mute, when several deadlines in a row passed without
+ * one byte from the server. What was already sent then serves as the probe: the first late reply ends the
+ * mute state, and if none comes the link dials anew. Only before the first dial has ended one way or the
+ * other do commands wait for it, by their deadline. The server's bytes are bounded: size of a reply, elements
+ * of an array, depth. What breaks a bound ends the connection.
  */
 #ifndef WEIR_REDIS_LINK_H
 #define WEIR_REDIS_LINK_H
@@ -28,11 +29,13 @@ struct redis_options { /* the strings must stay as long as the link */
     int64_t timeout_ms;          /* of a heartbeat and, at least a second, of dialling */
     size_t max_reply_bytes, max_output_bytes;
     void (*on_change)(void *arg, bool is_up); /* on the loop, never inside a call of ours; first with true */
-    void (*on_push)(void *arg, const struct redis_reply *message); /* a published message; NULL: they are nonsense */
+    void (*on_push)(void *arg,
+                    const struct redis_reply *message); /* a published message; NULL: they are nonsense */
     void *arg;
 };
 
-/* `fault` NONE: `reply`, which may be a REDIS_ERROR (but not one that ends the connection, such as READONLY). */
+/* `fault` NONE: `reply`, which may be a REDIS_ERROR (but not one that ends the connection, such as READONLY).
+ */
 typedef void redis_done(void *arg, enum fault fault, const struct redis_reply *reply);
 
 /* A command under way, embedded in its owner. Zeroed before its first use. */
@@ -45,7 +48,8 @@ struct redis_call {
     void *arg;
 };
 
-struct redis_link *redis_link_new(struct loop *loop, const struct redis_options *options); /* starts to dial */
+struct redis_link *redis_link_new(struct loop *loop,
+                                  const struct redis_options *options); /* starts to dial */
 /* Commands under way are dropped without a callback. Not from inside a callback of the link. */
 void redis_link_free(struct redis_link *link);
 bool redis_link_is_up(const struct redis_link *link);

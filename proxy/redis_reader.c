@@ -1,5 +1,5 @@
-/* Redis reader: see redis_reader.h. hiredis parses, but builds our values through the functions below, which count what a
- * reply costs: its own would reserve whatever an array's header claims to hold.
+/* Redis reader: see redis_reader.h. hiredis parses, but builds our values through the functions below, which
+ * count what a reply costs: its own would reserve whatever an array's header claims to hold.
  */
 #include "redis_reader.h"
 

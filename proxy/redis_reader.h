@@ -13,7 +13,8 @@ void redis_reader_free(struct redis_reader *reader);
 
 /* False: the bytes are no RESP, or break a bound; the reader is of no more use and says why. */
 bool redis_reader_feed(struct redis_reader *reader, struct slice bytes);
-/* True: `*reply` is the next whole one, the caller's to free, or NULL if there is none yet. False: as above. */
+/* True: `*reply` is the next whole one, the caller's to free, or NULL if there is none yet. False: as above.
+ */
 bool redis_reader_next(struct redis_reader *reader, struct redis_reply **reply);
 const char *redis_reader_complaint(const struct redis_reader *reader);
 

@@ -1,5 +1,5 @@
-/* Redis resolve: see redis_resolve.h. The question is shared by the loop and the thread; whichever lets go last frees it: the
- * thread if it was cancelled before the answer was posted, else the letter.
+/* Redis resolve: see redis_resolve.h. The question is shared by the loop and the thread; whichever lets go
+ * last frees it: the thread if it was cancelled before the answer was posted, else the letter.
  */
 #include "redis_resolve.h"
 
@@ -34,7 +34,8 @@ static void ask(const char *host, int port, int flags, struct redis_addresses *o
     snprintf(service, sizeof(service), "%d", port);
     if (getaddrinfo(host, service, &want, &found) != 0)
         return;
-    for (struct addrinfo *each = found; each != NULL && out->count < REDIS_MAX_ADDRESSES; each = each->ai_next) {
+    for (struct addrinfo *each = found; each != NULL && out->count < REDIS_MAX_ADDRESSES;
+         each = each->ai_next) {
         if (each->ai_addrlen > sizeof(out->list[0]))
             continue;
         memcpy(&out->list[out->count], each->ai_addr, each->ai_addrlen);
@@ -87,7 +88,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct redis_resolve *redis_resolve_start(struct loop *loop, const char *host, int port, redis_resolved *done, void *arg)
+struct redis_resolve *redis_resolve_start(struct loop *loop, const char *host, int port, redis_resolved *done,
+                                          void *arg)
 {
     struct redis_resolve *resolve = must_alloc(sizeof(*resolve));
     pthread_attr_t attributes;

@@ -97,6 +97,13 @@ void redis_words_borrow(struct redis_words *words, struct slice word)
     fresh->len = word.len;
 }
 
+void redis_words_add_more(struct redis_words *words, struct slice piece)
+{
+    CHECK(words->count > 0);
+    words->words[words->count - 1].goes_on = true;
+    redis_words_add(words, piece);
+}
+
 void redis_words_borrow_more(struct redis_words *words, struct slice piece)
 {
     CHECK(words->count > 0);
@@ -177,7 +184,8 @@ void redis_words_encode(const struct redis_words *words, char *out)
         for (; i < end; i++) {
             const struct redis_word *piece = &words->words[i];
 
-            out = put(out, slice_of(piece->borrowed != NULL ? piece->borrowed : words->text + piece->at, piece->len));
+            out = put(out, slice_of(piece->borrowed != NULL ? piece->borrowed : words->text + piece->at,
+                                    piece->len));
         }
         out = put(out, SLICE("\r\n"));
     }

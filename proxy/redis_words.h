@@ -1,7 +1,7 @@
 /* Redis words: what is said to Redis and what it says back, as plain values.
  *
- * A command is a list of words. A word may be borrowed, and may consist of several pieces, so that a large body is copied once:
- * into the bytes that are sent.
+ * A command is a list of words. A word may be borrowed, and may consist of several pieces, so that a large
+ * body is copied once: into the bytes that are sent.
  */
 #ifndef WEIR_REDIS_WORDS_H
 #define WEIR_REDIS_WORDS_H
@@ -21,7 +21,8 @@ struct redis_reply {
     size_t count; /* of LIST; no item is NULL */
 };
 
-bool redis_error_is(const struct redis_reply *reply, const char *word); /* an error whose first word is this one */
+bool redis_error_is(const struct redis_reply *reply,
+                    const char *word);            /* an error whose first word is this one */
 void redis_reply_free(struct redis_reply *reply); /* NULL is fine; also one that is only partly built */
 
 /* ---- the words of a command ---- */
@@ -40,11 +41,14 @@ struct redis_words { /* all zero is an empty one; kept and cleared for reuse */
 
 void redis_words_clear(struct redis_words *words);
 void redis_words_free(struct redis_words *words);
-void redis_words_add(struct redis_words *words, struct slice word);          /* copied */
+void redis_words_add(struct redis_words *words, struct slice word); /* copied */
 void redis_words_add_int(struct redis_words *words, int64_t number);
-void redis_words_borrow(struct redis_words *words, struct slice word);       /* must stay until the command is sent */
+void redis_words_borrow(struct redis_words *words,
+                        struct slice word); /* must stay until the command is sent */
+void redis_words_add_more(struct redis_words *words, struct slice piece);    /* lengthens the last word */
 void redis_words_borrow_more(struct redis_words *words, struct slice piece); /* lengthens the last word */
 size_t redis_words_encoded_bytes(const struct redis_words *words);
-void redis_words_encode(const struct redis_words *words, char *out); /* the command in RESP; out has that room */
+void redis_words_encode(const struct redis_words *words,
+                        char *out); /* the command in RESP; out has that room */
 
 #endif

@@ -1,5 +1,6 @@
 /* Settings limit: how much one caller may take, of what, and what happens when it cannot be decided. */
 #include "settings_sections.h"
+#include "settings_suggest.h"
 #include "settings_units.h"
 #include "sliding_window.h"
 
@@ -47,6 +48,7 @@ static void refuse_key(struct draft *draft, const struct node *node, const char 
     static const char *const known[] = {
         "header:", "ip", "global", "query:", "cookie:", "path:", "host", "route"};
     size_t len = strcspn(text, ":");
+    const char *near;
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strlen(later[i]) == len && strncmp(text, later[i], len) == 0) {
@@ -54,8 +56,12 @@ static void refuse_key(struct draft *draft, const struct node *node, const char 
                            "%s is not supported yet; allowed is header:NAME, ip or global", quote(text).text);
             return;
         }
-    complain_value(draft->complaints, node, "%s is unknown; %s; allowed is header:NAME, ip or global",
-                   quote(text).text, unknown_word(text, known, sizeof known / sizeof *known).text);
+    near = nearest_word(text, known, sizeof known / sizeof *known);
+    complain_value(draft->complaints, node, "%s is unknown;%s%s%s allowed is header:NAME, ip or global",
+                   quote(text).text, near == NULL ? "" : " did you mean ", near == NULL ? "" : near,
+                   near == NULL                  ? ""
+                   : strcmp(near, "header") == 0 ? ":NAME?"
+                                                 : "?");
 }
 
 static void read_key(struct draft *draft, const struct node *node, void *into)

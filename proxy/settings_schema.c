@@ -61,7 +61,7 @@ static void complain_kind(struct draft *draft, const struct node *node, const ch
     if (node->kind == NODE_BROKEN)
         return;
     if (node->kind == NODE_TEXT && node->is_empty)
-        complain_value(draft->complaints, node, "has no value; write %s, or leave the key out", shape);
+        complain_value(draft->complaints, node, "has no value; it must be %s", shape);
     else
         complain_value(draft->complaints, node, "must be %s; found %s", shape, describe(node).text);
 }
@@ -286,15 +286,36 @@ static void preset_row(struct draft *draft, const struct setting *row, void *int
     node_free(listed);
 }
 
+static size_t known_keys(const struct section *section, const char *known[MAX_WORDS])
+{
+    CHECK(section->count <= MAX_WORDS);
+    for (size_t i = 0; i < section->count; i++)
+        known[i] = section->settings[i].key;
+    return section->count;
+}
+
+/* A misspelled key was complained of; that the right one is missing is the same mistake. */
+static bool is_misspelled_in(const struct node *map, const struct section *section, const char *key)
+{
+    const char *known[MAX_WORDS];
+    size_t count = known_keys(section, known);
+
+    for (size_t i = 0; i < map->count && i < MAX_WORDS; i++) {
+        const char *near = nearest_word(map->items[i]->key, known, count);
+
+        if (near != NULL && strcmp(near, key) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void complain_unknown_keys(struct draft *draft, const struct node *map, const struct section *section)
 {
     const char *known[MAX_WORDS];
 
-    CHECK(section->count <= MAX_WORDS);
-    for (size_t i = 0; i < section->count; i++)
-        known[i] = section->settings[i].key;
+    known_keys(section, known);
     for (size_t i = 0; i < map->count && draft->complaints->count < MAX_COMPLAINTS; i++) {
-        bool is_known = false;
+        bool is_known = map->items[i]->kind == NODE_BROKEN; /* complained of already, whatever it is */
 
         for (size_t k = 0; k < section->count && !is_known; k++)
             is_known = strcmp(known[k], map->items[i]->key) == 0;
@@ -323,7 +344,7 @@ void section_read(struct draft *draft, const struct node *map, const struct sect
             preset_row(draft, row, into);
         if (node != NULL)
             read_row(draft, node, row, into);
-        else if (map != NULL && row->is_required)
+        else if (map != NULL && row->is_required && !is_misspelled_in(map, section, row->key))
             complain_value(draft->complaints, map, "%s is missing; it must be %s", row->key, row->shape);
     }
 }

@@ -13,9 +13,6 @@
 
 enum { REDIS_PORT = 6379, MAX_DATABASE = 65535 };
 
-static const char *const schemes[] = {"memory",        "redis",           "redis+unix", "redis+sentinel",
-                                      "redis+cluster", "rediss+sentinel", "rediss",     "rediss+cluster"};
-
 static bool read_database(const char *text, size_t len, int *out)
 {
     char digits[8];
@@ -88,36 +85,46 @@ static const char *take_url(struct draft *draft, const struct url *url, struct s
     return problem;
 }
 
+/* Is it a scheme that this release can use? Else complains. */
+static bool scheme_is_usable(struct draft *draft, const struct node *node, const char *scheme)
+{
+    static const char allowed[] = "allowed is memory://, redis:// or redis+unix://";
+    static const char *const usable[] = {"memory", "redis", "redis+unix"};
+    static const char *const later[] = {"rediss", "redis+sentinel", "redis+cluster", "rediss+sentinel",
+                                        "rediss+cluster"};
+    const char *near;
+
+    for (size_t i = 0; i < sizeof usable / sizeof *usable; i++)
+        if (strcmp(scheme, usable[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(scheme, later[i]) == 0) {
+            complain_value(draft->complaints, node, "%s:// is not supported yet; %s", scheme, allowed);
+            return false;
+        }
+    near = nearest_word(scheme, usable, sizeof usable / sizeof *usable);
+    complain_value(draft->complaints, node, "its scheme is unknown;%s%s%s %s",
+                   near == NULL ? "" : " did you mean ", near == NULL ? "" : near, near == NULL ? "" : "://?",
+                   allowed);
+    return false;
+}
+
 /* The URL may hold a password: no message repeats it. */
 static void read_store_url(struct draft *draft, const struct node *node, void *into)
 {
-    const char *text, *problem, *near;
+    const char *text, *problem;
     struct url url;
 
     if (!want_text(draft, node, "memory://, redis://HOST:PORT/DB or redis+unix:///PATH", &text))
         return;
     problem = url_parse(text, &url);
-    if (problem == NULL) {
-        bool is_known = false;
-
-        for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-            is_known |= strcmp(url.scheme, schemes[i]) == 0;
-        near = is_known ? NULL : nearest_word(url.scheme, schemes, sizeof schemes / sizeof *schemes);
-        if (near != NULL)
-            complain_value(draft->complaints, node, "its scheme is unknown; did you mean %s://?", near);
-        else if (!is_known)
-            complain_value(draft->complaints, node,
-                           "its scheme is unknown; allowed is memory://, redis:// or redis+unix://");
-        else if (strncmp(url.scheme, "rediss", 6) == 0 || strcmp(url.scheme, "redis+sentinel") == 0 ||
-                 strcmp(url.scheme, "redis+cluster") == 0)
-            complain_value(draft->complaints, node,
-                           "%s:// is not supported yet; allowed is memory://, redis:// or redis+unix://",
-                           url.scheme);
-        else
+    /* The scheme first: what is behind it may be well-formed for another one. */
+    if (url.scheme[0] == '\0' || scheme_is_usable(draft, node, url.scheme)) {
+        if (problem == NULL)
             problem = take_url(draft, &url, into);
+        if (problem != NULL)
+            complain_value(draft->complaints, node, "this URL cannot be used: %s", problem);
     }
-    if (problem != NULL)
-        complain_value(draft->complaints, node, "this URL cannot be used: %s", problem);
     explicit_bzero(&url, sizeof url);
 }
 

@@ -44,6 +44,7 @@ const char *nearest_word(const char *word, const char *const *known, size_t coun
 
     if (len == 0 || len > MAX_WORD)
         return NULL;
+    best = least(best, len); /* a word of which nothing is left was not meant */
     for (size_t i = 0; i < count; i++) {
         size_t known_len = strlen(known[i]), edits;
 

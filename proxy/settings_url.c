@@ -149,6 +149,8 @@ const char *url_parse(const char *text, struct url *out)
     for (const char *c = text; c < separator; c++)
         out->scheme[c - text] = ascii_lower(*c);
     authority = separator + 3;
+    if (strchr(authority + strcspn(authority, "/?#"), '@') != NULL)
+        return "in a user or password / ? and # are written as %2F, %3F and %23";
     authority_len = strcspn(authority, "/?#");
     at = memrchr(authority, '@', authority_len);
     if (at != NULL) {
@@ -163,7 +165,7 @@ const char *url_parse(const char *text, struct url *out)
         return problem;
     out->path = authority + authority_len;
     if (strchr(out->path, '#') != NULL)
-        return "it must not have a # part; in a password write it as %23";
+        return "it must not have a # part";
     query = strchr(out->path, '?');
     out->path_len = query == NULL ? strlen(out->path) : (size_t)(query - out->path);
     out->query = query == NULL ? NULL : query + 1;

@@ -1,0 +1,343 @@
+/* What a good configuration becomes: every field, every default. */
+#include "support_settings.h"
+
+#include <criterion/criterion.h>
+#include <glob.h>
+#include <sched.h>
+#include <stdlib.h>
+
+enum { MIB = 1024 * 1024 };
+
+Test(accepted, the_least_configuration_has_every_default)
+{
+    struct settings *s = accept(UPSTREAM ROUTE);
+    cpu_set_t cpus;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+    cr_expect_str_eq(s->path, "weir.yaml");
+    cr_expect_eq(s->listen_count, 1u);
+    cr_expect_str_eq(s->listens[0].host, "127.0.0.1");
+    cr_expect_eq(s->listens[0].port, 8080);
+    cr_expect_eq(s->workers, CPU_COUNT(&cpus) > 256 ? 256 : CPU_COUNT(&cpus));
+    cr_expect_str_eq(s->admin.host, "127.0.0.1");
+    cr_expect_eq(s->admin.port, 9901);
+    cr_expect_null(s->admin_token);
+    cr_expect_eq(s->max_body_bytes, (size_t)64 * MIB);
+    cr_expect_eq(s->client.header_timeout_ms, 10000);
+    cr_expect_eq(s->client.body_timeout_ms, 60000);
+    cr_expect_eq(s->client.idle_timeout_ms, 60000);
+    cr_expect_eq(s->client.write_timeout_ms, 60000);
+    cr_expect_eq(s->client.max_connections, 10000);
+    cr_expect_eq(s->client.max_per_address, 0);
+    cr_expect_eq(s->client.max_headers, 100);
+    cr_expect_eq(s->client.max_header_bytes, 32768u);
+    cr_expect_eq(s->drain_timeout_ms, 30000);
+    cr_expect_eq(s->trusted_proxy_count, 0u);
+    cr_expect_str_eq(s->log.access, "stdout");
+    cr_expect_eq(s->log.format, LOG_JSON);
+    cr_expect_eq(s->log.level, LOG_INFO);
+    cr_expect_eq(s->store.kind, STORE_MEMORY);
+    cr_expect_str_eq(s->store.prefix, "weir");
+    cr_expect_eq(s->store.timeout_ms, 50);
+    cr_expect_eq(s->store.consistency, CONSISTENCY_STRICT);
+    cr_expect_null(s->store.password);
+    cr_expect_eq(s->near_cache_bytes, (size_t)256 * MIB);
+    cr_expect_eq(s->near_object_bytes, (size_t)1 * MIB);
+    cr_expect_eq(s->limit_count, 0u);
+    cr_expect(s->headers.ratelimit_draft11 && s->headers.ratelimit_plain && !s->headers.ratelimit_x);
+    cr_expect(s->headers.x_cache && s->headers.cache_status && s->headers.proxy_status);
+
+    cr_assert_eq(s->upstream_count, 1u);
+    cr_expect_str_eq(s->upstreams[0].name, "api");
+    cr_expect_str_eq(s->upstreams[0].host, "127.0.0.1");
+    cr_expect_eq(s->upstreams[0].port, 9000);
+    cr_expect_eq(s->upstreams[0].connect_timeout_ms, 1000);
+    cr_expect_eq(s->upstreams[0].first_byte_timeout_ms, 30000);
+    cr_expect_eq(s->upstreams[0].idle_timeout_ms, 30000);
+    cr_expect_eq(s->upstreams[0].max_connections, 512);
+    cr_expect_eq(s->upstreams[0].max_pending, 1024);
+    cr_expect_eq(s->upstreams[0].retries, 1);
+
+    cr_assert_eq(s->route_count, 1u);
+    cr_expect_str_eq(s->routes[0].match, "/**");
+    cr_expect_null(s->routes[0].host);
+    cr_expect_eq(s->routes[0].upstream, &s->upstreams[0]);
+    cr_expect_null(s->routes[0].rewrite);
+    cr_expect_eq(s->routes[0].limit_count, 0u);
+    cr_expect_null(s->routes[0].cache);
+    cr_expect_eq(s->routes[0].invalidate_count, 0u);
+    settings_release(&s);
+    cr_expect_null(s);
+}
+
+Test(accepted, a_limit_and_a_cache_have_every_default)
+{
+    struct settings *s = accept("limits: {one: {key: ip, rate: 20/s}}\n" UPSTREAM
+                                "routes: [{match: GET /, upstream: api, limits: [one], cache: {}}]\n");
+    static const int statuses[] = {200, 203, 204, 301, 308, 404, 410};
+    const struct cache_rule *cache = s->routes[0].cache;
+    const struct limit_rule *limit = s->routes[0].limits[0];
+
+    cr_expect_eq(limit->missing, MISSING_IP);
+    cr_expect_eq(limit->ipv6_prefix, 64);
+    cr_expect_eq(limit->algorithm, LIMIT_SLIDING_WINDOW);
+    cr_expect_eq(limit->limit, 20);
+    cr_expect_eq(limit->window_us, 1000000);
+    cr_expect_eq(limit->tick_us, 1);
+    cr_expect_eq(limit->cost, 1);
+    cr_expect_eq(limit->on_store_failure, FAILURE_LOCAL);
+    cr_expect_null(limit->key_name);
+
+    cr_expect_eq(cache->ttl_ms, -1);
+    cr_expect(!cache->override_origin && !cache->shared_with_authorization &&
+              !cache->bypass_on_store_failure);
+    cr_expect_eq(cache->stale_while_revalidate_ms, 0);
+    cr_expect_eq(cache->stale_if_error_ms, 0);
+    cr_expect_eq(cache->lock_timeout_ms, 5000);
+    cr_expect_eq(cache->negative_ttl_ms, 1000);
+    cr_expect_eq(cache->tag_count, 0u);
+    cr_assert_eq(cache->tag_header_count, 2u);
+    cr_expect_str_eq(cache->tag_headers[0], "surrogate-key");
+    cr_expect_str_eq(cache->tag_headers[1], "cache-tag");
+    cr_assert_eq(cache->status_count, sizeof statuses / sizeof *statuses);
+    cr_expect_arr_eq(cache->statuses, statuses, sizeof statuses);
+    cr_expect_eq(cache->max_object_bytes, (size_t)8 * MIB);
+    cr_expect_eq(cache->key_query, KEY_QUERY_ALL);
+    settings_release(&s);
+}
+
+static const char everything[] =
+    "listen: ['0.0.0.0:80', {address: '[0:0::1]:81', proxy_protocol: no}]\n"
+    "workers: 3\n"
+    "admin: {address: '10.1.2.3:99', token_file: files/admin.token}\n"
+    "max_body: 5MB\n"
+    "client: {header_timeout: 11ms, body_timeout: 12s, idle_timeout: 13m, write_timeout: 14h, "
+    "max_connections: 15,\n"
+    "         max_per_address: 16, max_headers: 17, max_header_bytes: 2KB}\n"
+    "drain_timeout: 0\n"
+    "trusted_proxies: [10.0.0.0/8, '::1']\n"
+    "log: {access: logs/access.log, format: combined, level: error}\n"
+    "store: {url: 'redis://weir@[::1]:6380/7', prefix: w-1, timeout: 1m, consistency: push, password_file: "
+    "files/good.secret}\n"
+    "near_cache: {size: 1GiB, max_object: 2MiB}\n"
+    "upstreams:\n"
+    "  other: {servers: [{url: 'http://Example.COM', weight: 1}], balance: round_robin, connect_timeout: "
+    "2ms,\n"
+    "          first_byte_timeout: 3ms, idle_timeout: 4ms, max_connections: 5, max_pending: 6, retries: 7}\n"
+    "  api: {servers: ['http://[::1]:9000/']}\n"
+    "limits:\n"
+    "  keyed: {key: 'header:X-Api-Key', missing: reject, unknown: own, ipv6_prefix: 48, algorithm: "
+    "sliding_window,\n"
+    "          rate: 1000000/d, counts: requests, when_refused: refuse, cost: 5, on_store_failure: closed,\n"
+    "          mode: enforce, precision: exact}\n"
+    "  everyone: {key: global, rate: 5/250ms, missing: skip, on_store_failure: open}\n"
+    "routes:\n"
+    "  - match: GET,PUT /products/{id}/**\n"
+    "    host: '*.Example.com'\n"
+    "    upstream: api\n"
+    "    rewrite: /v1/{id}\n"
+    "    limits: [everyone, keyed]\n"
+    "    cache: {ttl: 1s, override_origin: true, stale_while_revalidate: 2s, stale_if_error: 30d, "
+    "lock_timeout: 4s,\n"
+    "            tags: ['p:{id}', 'u:{header:X-User}', 'q:{query:lang}'], tag_headers: [X-Tags], statuses: "
+    "[200, 404],\n"
+    "            negative_ttl: 5s, max_object: 6B, compress: [], key: {query: none, headers: [], cookies: "
+    "[]},\n"
+    "            shared_with_authorization: on, on_store_failure: bypass}\n"
+    "    invalidates: [all, 'p:{id}']\n"
+    "  - {match: /**, upstream: other}\n"
+    "headers: {ratelimit: [x], x_cache: false, cache_status: Off, proxy_status: NO}\n";
+
+static struct settings *accept_everything(void)
+{
+    struct settings *settings;
+    char *said;
+    size_t len;
+    FILE *errors = open_memstream(&said, &len);
+
+    settings = settings_parse("tests/settings/weir.yaml", everything, strlen(everything), errors);
+    fclose(errors);
+    cr_assert_str_eq(said, "");
+    free(said);
+    return settings;
+}
+
+Test(accepted, every_key_of_the_process_reaches_its_field)
+{
+    struct settings *s = accept_everything();
+    struct address loopback, ten;
+
+    cr_assert_eq(s->listen_count, 2u);
+    cr_expect_str_eq(s->listens[0].host, "0.0.0.0");
+    cr_expect_eq(s->listens[0].port, 80);
+    cr_expect_str_eq(s->listens[1].host, "::1");
+    cr_expect_eq(s->listens[1].port, 81);
+    cr_expect_eq(s->workers, 3);
+    cr_expect_str_eq(s->admin.host, "10.1.2.3");
+    cr_expect_eq(s->admin.port, 99);
+    cr_expect_str_eq(s->admin_token, "letmein");
+    cr_expect_eq(s->max_body_bytes, 5000000u);
+    cr_expect_eq(s->client.header_timeout_ms, 11);
+    cr_expect_eq(s->client.body_timeout_ms, 12000);
+    cr_expect_eq(s->client.idle_timeout_ms, 13 * 60000);
+    cr_expect_eq(s->client.write_timeout_ms, 14 * 3600000);
+    cr_expect_eq(s->client.max_connections, 15);
+    cr_expect_eq(s->client.max_per_address, 16);
+    cr_expect_eq(s->client.max_headers, 17);
+    cr_expect_eq(s->client.max_header_bytes, 2000u);
+    cr_expect_eq(s->drain_timeout_ms, 0);
+    cr_assert_eq(s->trusted_proxy_count, 2u);
+    cr_assert(address_parse(SLICE("::1"), &loopback) && address_parse(SLICE("10.255.0.1"), &ten));
+    cr_expect(address_is_in(&loopback, s->trusted_proxies, 2) && address_is_in(&ten, s->trusted_proxies, 2));
+    cr_expect_str_eq(s->log.access, "tests/settings/logs/access.log");
+    cr_expect_eq(s->log.format, LOG_COMBINED);
+    cr_expect_eq(s->log.level, LOG_ERROR);
+    cr_expect_eq(s->store.kind, STORE_REDIS);
+    cr_expect_str_eq(s->store.host, "::1");
+    cr_expect_eq(s->store.port, 6380);
+    cr_expect_eq(s->store.database, 7);
+    cr_expect_null(s->store.unix_path);
+    cr_expect_str_eq(s->store.user, "weir");
+    cr_expect_str_eq(s->store.password, "s3cret");
+    cr_expect_str_eq(s->store.prefix, "w-1");
+    cr_expect_eq(s->store.timeout_ms, 60000);
+    cr_expect_eq(s->store.consistency, CONSISTENCY_PUSH);
+    cr_expect_eq(s->near_cache_bytes, (size_t)1024 * MIB);
+    cr_expect_eq(s->near_object_bytes, (size_t)2 * MIB);
+    cr_expect(!s->headers.ratelimit_draft11 && !s->headers.ratelimit_plain && s->headers.ratelimit_x);
+    cr_expect(!s->headers.x_cache && !s->headers.cache_status && !s->headers.proxy_status);
+    settings_release(&s);
+}
+
+Test(accepted, every_key_of_upstreams_and_limits_reaches_its_field)
+{
+    struct settings *s = accept_everything();
+
+    cr_assert_eq(s->upstream_count, 2u);
+    cr_expect_str_eq(s->upstreams[0].name, "other");
+    cr_expect_str_eq(s->upstreams[0].host, "example.com");
+    cr_expect_eq(s->upstreams[0].port, 80);
+    cr_expect_eq(s->upstreams[0].connect_timeout_ms, 2);
+    cr_expect_eq(s->upstreams[0].first_byte_timeout_ms, 3);
+    cr_expect_eq(s->upstreams[0].idle_timeout_ms, 4);
+    cr_expect_eq(s->upstreams[0].max_connections, 5);
+    cr_expect_eq(s->upstreams[0].max_pending, 6);
+    cr_expect_eq(s->upstreams[0].retries, 7);
+    cr_expect_eq(s->upstreams[0].index, 0u);
+    cr_expect_eq(s->upstreams[1].index, 1u);
+    cr_expect_str_eq(s->upstreams[1].host, "::1");
+    cr_assert_eq(s->limit_count, 2u);
+    cr_expect_str_eq(s->limits[0].name, "keyed");
+    cr_expect_eq(s->limits[0].key, LIMIT_KEY_HEADER);
+    cr_expect_str_eq(s->limits[0].key_name, "x-api-key");
+    cr_expect_eq(s->limits[0].missing, MISSING_REJECT);
+    cr_expect_eq(s->limits[0].ipv6_prefix, 48);
+    cr_expect_eq(s->limits[0].limit, 1000000);
+    cr_expect_eq(s->limits[0].window_us, INT64_C(86400000000));
+    cr_expect_eq(s->limits[0].tick_us, 1000, "a million a day is exact only in milliseconds");
+    cr_expect_eq(s->limits[0].cost, 5);
+    cr_expect_eq(s->limits[0].on_store_failure, FAILURE_CLOSED);
+    cr_expect_eq(s->limits[1].index, 1u);
+    cr_expect_eq(s->limits[1].key, LIMIT_KEY_GLOBAL);
+    cr_expect_eq(s->limits[1].missing, MISSING_SKIP);
+    cr_expect_eq(s->limits[1].limit, 5);
+    cr_expect_eq(s->limits[1].window_us, 250000);
+    cr_expect_eq(s->limits[1].on_store_failure, FAILURE_OPEN);
+    settings_release(&s);
+}
+
+Test(accepted, every_key_of_a_route_reaches_its_field)
+{
+    struct settings *s = accept_everything();
+    const struct route_rule *route = &s->routes[0];
+    const struct cache_rule *cache = route->cache;
+
+    cr_assert_eq(s->route_count, 2u);
+    cr_expect_eq(s->routes[1].index, 1u);
+    cr_expect_eq(s->routes[1].upstream, &s->upstreams[0]);
+    cr_expect_str_eq(route->match, "GET,PUT /products/{id}/**");
+    cr_expect_eq(route->pattern->method_count, 2u);
+    cr_expect_str_eq(route->host, "*.example.com");
+    cr_expect_eq(route->upstream, &s->upstreams[1]);
+    cr_assert_eq(route->rewrite->part_count, 2u);
+    cr_expect(slice_eq(route->rewrite->parts[0].text, SLICE("/v1/")));
+    cr_assert_eq(route->limit_count, 2u);
+    cr_expect_eq(route->limits[0], &s->limits[1]);
+    cr_expect_eq(route->limits[1], &s->limits[0]);
+    cr_assert_eq(route->invalidate_count, 2u);
+    cr_expect(slice_eq(route->invalidates[0].parts[0].text, SLICE("all")));
+    cr_expect_eq(cache->ttl_ms, 1000);
+    cr_expect(cache->override_origin && cache->shared_with_authorization && cache->bypass_on_store_failure);
+    cr_expect_eq(cache->stale_while_revalidate_ms, 2000);
+    cr_expect_eq(cache->stale_if_error_ms, INT64_C(30) * 86400000);
+    cr_expect_eq(cache->lock_timeout_ms, 4000);
+    cr_expect_eq(cache->negative_ttl_ms, 5000);
+    cr_assert_eq(cache->tag_count, 3u);
+    cr_expect_eq(cache->tags[1].parts[1].kind, PART_HEADER);
+    cr_assert_eq(cache->tag_header_count, 1u);
+    cr_expect_str_eq(cache->tag_headers[0], "x-tags");
+    cr_assert_eq(cache->status_count, 2u);
+    cr_expect_eq(cache->statuses[1], 404);
+    cr_expect_eq(cache->max_object_bytes, 6u);
+    cr_expect_eq(cache->key_query, KEY_QUERY_NONE);
+    settings_release(&s);
+}
+
+Test(accepted, the_examples_of_conf)
+{
+    glob_t found;
+
+    cr_assert_eq(glob("conf/*.yaml", 0, NULL, &found), 0);
+    cr_assert_geq(found.gl_pathc, 4u);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct outcome outcome = load(found.gl_pathv[i]);
+
+        cr_expect_str_eq(outcome.said, "");
+        cr_expect_not_null(outcome.settings, "%s was refused", found.gl_pathv[i]);
+        forget(&outcome);
+    }
+    globfree(&found);
+}
+
+Test(accepted, the_full_example_spells_out_the_defaults)
+{
+    struct outcome full = load("conf/full.yaml");
+    struct settings *least = accept("limits: {one: {key: ip, rate: 20/s}}\n" UPSTREAM
+                                    "routes: [{match: GET /, upstream: api, limits: [one], cache: {}}]\n");
+    const struct cache_rule *a = full.settings->routes[0].cache, *b = least->routes[0].cache;
+
+    cr_expect_eq(memcmp(&full.settings->client, &least->client, sizeof least->client), 0);
+    cr_expect_eq(memcmp(&full.settings->headers, &least->headers, sizeof least->headers), 0);
+    cr_expect_eq(full.settings->max_body_bytes, least->max_body_bytes);
+    cr_expect_eq(full.settings->drain_timeout_ms, least->drain_timeout_ms);
+    cr_expect_eq(full.settings->upstreams[0].first_byte_timeout_ms,
+                 least->upstreams[0].first_byte_timeout_ms);
+    cr_expect_eq(full.settings->upstreams[0].max_pending, least->upstreams[0].max_pending);
+    cr_expect_eq(full.settings->limits[0].ipv6_prefix, least->limits[0].ipv6_prefix);
+    cr_expect_eq(full.settings->limits[0].on_store_failure, least->limits[0].on_store_failure);
+    cr_expect_eq(a->lock_timeout_ms, b->lock_timeout_ms);
+    cr_expect_eq(a->negative_ttl_ms, b->negative_ttl_ms);
+    cr_expect_eq(a->max_object_bytes, b->max_object_bytes);
+    cr_expect_eq(a->status_count, b->status_count);
+    cr_expect_eq(a->tag_header_count, b->tag_header_count);
+    settings_release(&least);
+    forget(&full);
+}
+
+Test(accepted, a_byte_order_mark_is_not_part_of_the_first_key)
+{
+    struct settings *s = accept("\xef\xbb\xbf" UPSTREAM ROUTE);
+
+    settings_release(&s);
+}
+
+Test(accepted, held_settings_outlive_the_first_owner)
+{
+    struct settings *first = accept(UPSTREAM ROUTE), *second = settings_hold(first);
+
+    settings_release(&first);
+    cr_expect_null(first);
+    cr_expect_str_eq(second->upstreams[0].name, "api");
+    settings_release(&second);
+    settings_release(&second); /* NULL is fine */
+}

@@ -45,8 +45,7 @@ static void read_header_key(struct draft *draft, const struct node *node, const 
 static void refuse_key(struct draft *draft, const struct node *node, const char *text)
 {
     static const char *const later[] = {"query", "cookie", "path", "host", "route"};
-    static const char *const known[] = {
-        "header:", "ip", "global", "query:", "cookie:", "path:", "host", "route"};
+    static const char *const known[] = {"header", "ip", "global"};
     size_t len = strcspn(text, ":");
     const char *near;
 

@@ -364,11 +364,16 @@ struct node *node_read(const char *text, size_t len, struct complaints *complain
     struct node *root = NULL;
     yaml_event_t event;
 
+    if (len >= 3 &&
+        memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark: libyaml would count it as a column */
+        reader.text += 3;
+        reader.len -= 3;
+    }
     if (!yaml_parser_initialize(&reader.parser)) {
         complain_at(complaints, 0, 0, "out of memory");
         return NULL;
     }
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, len);
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.text, reader.len);
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     if (find_root(&reader, &event))
         root = read_value(&reader, &event, &(struct slot){0}, 0);

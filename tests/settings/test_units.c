@@ -3,6 +3,7 @@
 #include "settings_suggest.h"
 #include "settings_units.h"
 #include "settings_url.h"
+#include "slice.h"
 
 #include <criterion/criterion.h>
 

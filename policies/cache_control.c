@@ -1,6 +1,7 @@
 /* Cache-Control: what the field lines of one message say together (RFC 9111 section 5.2). */
 #include "cache_control.h"
 
+#include "http_char.h"
 #include "text.h"
 
 /* One element of the list. */
@@ -9,22 +10,6 @@ struct directive {
     struct slice argument; /* without its quotes; base NULL: none */
     bool is_sound;         /* token [ "=" ( token / quoted-string ) ], and nothing else */
 };
-
-static bool is_token_char(char c)
-{
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c != '\0' && memchr(marks, c, sizeof(marks) - 1) != NULL);
-}
-
-static bool is_token(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (!is_token_char(text.base[i]))
-            return false;
-    return text.len > 0;
-}
 
 /* Where the quoted string that starts at `from` ends (just after its closing quote); 0: it does not. */
 static size_t quoted_end(struct slice line, size_t from)

@@ -2,6 +2,7 @@
 #include "entry.h"
 
 #include "check.h"
+#include "http_char.h"
 
 enum {
     FIXED_BYTES = 40,
@@ -20,28 +21,17 @@ static const char magic[4] = {'w', 'E', 'n', 't'};
 /* What may stand in a field on its way to a client. Both sides hold to it: what we would refuse to read we do
  * not write. */
 
-static bool is_name_char(char c)
-{
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-           (c != '\0' && memchr(marks, c, sizeof(marks) - 1) != NULL);
-}
-
-static bool is_name(struct slice name) /* a token in lower case */
+static bool is_stored_name(struct slice name) /* a token in lower case */
 {
     for (size_t i = 0; i < name.len; i++)
-        if (!is_name_char(name.base[i]))
+        if (name.base[i] != ascii_lower(name.base[i]))
             return false;
-    return name.len > 0 && name.len <= MAX_NAME_BYTES;
+    return is_token(name) && name.len <= MAX_NAME_BYTES;
 }
 
-static bool is_value(struct slice value) /* no byte that could end the line or the string */
+static bool is_stored_value(struct slice value)
 {
-    for (size_t i = 0; i < value.len; i++)
-        if (value.base[i] == '\r' || value.base[i] == '\n' || value.base[i] == '\0')
-            return false;
-    return value.len <= ENTRY_MAX_HEAD_BYTES;
+    return is_value(value) && value.len <= ENTRY_MAX_HEAD_BYTES;
 }
 
 static bool is_status(int status)
@@ -88,7 +78,7 @@ size_t entry_head_bytes(const struct entry *entry)
         return 0;
     for (size_t i = 0; i < entry->header_count; i++) {
         const struct header *header = &entry->headers[i];
-        if (!is_name(header->name) || !is_value(header->value))
+        if (!is_stored_name(header->name) || !is_stored_value(header->value))
             return 0;
         bytes += HEADER_BYTES + header->name.len + header->value.len;
     }
@@ -217,7 +207,7 @@ static enum entry_fault read_headers(struct reader *reader, struct entry_view *v
         header->value = take_bytes(reader, value_len);
         if (reader->is_short)
             return ENTRY_BAD_LENGTHS;
-        if (!is_name(header->name) || !is_value(header->value))
+        if (!is_stored_name(header->name) || !is_stored_value(header->value))
             return ENTRY_BAD_FIELD;
     }
     return ENTRY_OK;

@@ -37,7 +37,7 @@ static const char *forward_name(enum cache_forward forward)
 }
 
 /* An sf-token of RFC 9651 section 3.3.4, of the letters we use. */
-static bool is_token(struct slice word)
+static bool is_sf_token(struct slice word)
 {
     for (size_t i = 0; i < word.len; i++) {
         char c = ascii_lower(word.base[i]);
@@ -52,7 +52,7 @@ static bool is_token(struct slice word)
 static void add_detail(struct text *out, struct slice detail)
 {
     text_add(out, SLICE("; detail="));
-    if (is_token(detail))
+    if (is_sf_token(detail))
         text_add(out, detail);
     else
         text_add_quoted(out, detail);

@@ -152,10 +152,16 @@ struct store_call {
 
 /* ---- the two implementations ---- */
 struct settings;
-struct store_memory;  /* shared by the threads of one process */
-struct store_memory *store_memory_new(struct near *near);
-void store_memory_free(struct store_memory *memory);
+/* Shared by the threads of one process. An operation happens at the end of the turn in which it was started, just before its
+ * callback, so a lookup that is cancelled takes no lock; a cancelled fill, release, renew or invalidate happens all the same.
+ * A handle is freed by its own thread, outside of its callbacks, before its loop and after its last answer is wanted; the loop
+ * is turned until it is idle before it is freed, because a wake may still be on its way to it. */
+struct store_memory;
+struct store_memory *store_memory_new(struct near *near); /* borrows it, longer than it lives */
+void store_memory_free(struct store_memory *memory);      /* after its handles */
 struct store *store_memory_join(struct store_memory *memory, struct loop *loop); /* one handle per worker */
+/* For tests: another clock, in microseconds that never go backwards. Before the first handle joins. */
+void store_memory_use_clock(struct store_memory *memory, int64_t (*read_us)(void));
 
 struct store_redis;   /* the process's subscriber and what its workers share */
 struct store_redis *store_redis_new(const struct settings *settings, struct near *near);

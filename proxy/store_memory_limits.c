@@ -1,0 +1,236 @@
+/* Limit table: see store_memory_limits.h. The shards of a tuple are locked in ascending order, so that two
+ * tuples with the same limits in another order cannot wait for each other.
+ */
+#include "store_memory_limits.h"
+
+#include "check.h"
+#include "digest.h"
+#include "expiry_map.h"
+#include "memory.h"
+#include "settings.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARDS = 16 };
+
+struct tracked_key {
+    struct expiry_node node; /* first; expires_at in microseconds of the store's clock */
+    unsigned char principal[16];
+    uint64_t rule_print; /* of the limit's name: a reload keeps what was counted */
+    struct sliding_window state;
+};
+
+struct limit_shard {
+    pthread_mutex_t lock;
+    struct expiry_map keys;
+} __attribute__((aligned(64)));
+
+struct limit_table {
+    struct limit_shard shards[SHARDS];
+    uint64_t secret; /* clients choose the principals */
+    size_t max_per_shard;
+};
+
+static struct tracked_key *key_of(struct expiry_node *node)
+{
+    return (struct tracked_key *)(void *)node; /* its first member */
+}
+
+static void free_key(struct expiry_node *node)
+{
+    free(key_of(node));
+}
+
+static unsigned shard_index(uint64_t hash)
+{
+    return (unsigned)(hash >> 28) % SHARDS;
+}
+
+static struct limit_shard *shard_of(struct limit_table *table, uint64_t hash)
+{
+    return &table->shards[shard_index(hash)];
+}
+
+static struct sliding_rule rule_of(const struct limit_charge *charge)
+{
+    const struct limit_rule *rule = charge->rule;
+
+    switch (rule->algorithm) { /* each algorithm has a state of its own: a new one must be thought of here */
+    case LIMIT_SLIDING_WINDOW: break;
+    }
+    return (struct sliding_rule){
+        .limit = rule->limit, .window_us = rule->window_us, .tick_us = rule->tick_us};
+}
+
+static void name_key(const struct limit_table *table, const struct limit_charge *charge,
+                     struct limit_work *work)
+{
+    uint64_t word;
+
+    memcpy(&word, charge->principal, sizeof(word));
+    work->rule_print = digest_checksum(charge->rule->name, strlen(charge->rule->name));
+    work->hash =
+        ((word ^ work->rule_print ^ table->secret) * (table->secret | 1)) >> 32; /* the well mixed half */
+}
+
+static struct tracked_key *find(struct limit_shard *shard, const struct limit_charge *charge,
+                                const struct limit_work *work)
+{
+    for (struct expiry_node *node = expiry_map_first(&shard->keys, work->hash); node != NULL;
+         node = node->next) {
+        struct tracked_key *key = key_of(node);
+
+        if (key->rule_print == work->rule_print &&
+            memcmp(key->principal, charge->principal, sizeof(key->principal)) == 0)
+            return key;
+    }
+    return NULL;
+}
+
+static unsigned name_keys(const struct limit_table *table, const struct admit_tuple *tuple,
+                          struct limit_work *work)
+{
+    unsigned shards = 0; /* a bit each */
+
+    for (size_t i = 0; i < tuple->charge_count; i++) {
+        name_key(table, &tuple->charges[i], &work[i]);
+        shards |= 1u << shard_index(work[i].hash);
+    }
+    return shards;
+}
+
+static void lock_shards(struct limit_table *table, unsigned shards)
+{
+    for (unsigned i = 0; i < SHARDS; i++)
+        if ((shards & 1u << i) != 0)
+            pthread_mutex_lock(&table->shards[i].lock);
+}
+
+static void unlock_shards(struct limit_table *table, unsigned shards)
+{
+    for (unsigned i = 0; i < SHARDS; i++)
+        if ((shards & 1u << i) != 0)
+            pthread_mutex_unlock(&table->shards[i].lock);
+}
+
+/* Copies the state and brings it to the present; an ended one counts as never seen. */
+static void load_state(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
+                       struct limit_work *work)
+{
+    struct sliding_rule rule = rule_of(charge);
+
+    work->state = (struct sliding_window){0};
+    work->tracked = find(shard_of(table, work->hash), charge, work);
+    if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
+        work->state = work->tracked->state;
+    work->must_keep = sliding_window_advance(&work->state, &rule, now_us);
+}
+
+static void store_state(struct tracked_key *key, int64_t now_us, const struct limit_work *work)
+{
+    key->state = work->state;
+    key->node.expires_at = now_us + sliding_window_ttl_ms(&work->state, now_us) * 1000;
+}
+
+static void track_key(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
+                      const struct limit_work *work)
+{
+    struct limit_shard *shard = shard_of(table, work->hash);
+    struct tracked_key *key = must_alloc(sizeof(*key));
+
+    expiry_map_sweep(&shard->keys, now_us, free_key);
+    if (shard->keys.count >= table->max_per_shard) {
+        struct expiry_node *forgotten = expiry_map_soonest(&shard->keys);
+
+        expiry_map_remove(&shard->keys, forgotten);
+        free_key(forgotten);
+    }
+    memcpy(key->principal, charge->principal, sizeof(key->principal));
+    key->rule_print = work->rule_print;
+    key->node.hash = work->hash;
+    store_state(key, now_us, work);
+    expiry_map_add(&shard->keys, &key->node);
+}
+
+/* Known keys first: making room for a new one may free one of them. */
+static void store_states(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
+                         bool is_charged, struct limit_work *work)
+{
+    for (size_t i = 0; i < tuple->charge_count; i++)
+        if (work[i].tracked != NULL && (is_charged || work[i].must_keep))
+            store_state(work[i].tracked, now_us, &work[i]);
+    for (size_t i = 0; i < tuple->charge_count; i++)
+        if (work[i].tracked == NULL && is_charged)
+            track_key(table, &tuple->charges[i], now_us, &work[i]);
+}
+
+static void describe(const struct limit_charge *charge, const struct sliding_window *state, int64_t now_us,
+                     struct limit_state *out)
+{
+    struct sliding_rule rule = rule_of(charge);
+    int64_t retry_us = sliding_window_retry_us(state, &rule, charge->cost, now_us);
+
+    out->available = sliding_window_available(state, &rule);
+    out->reset_us = sliding_window_reset_us(state, &rule, now_us);
+    out->never = retry_us == SLIDING_WINDOW_NEVER;
+    out->retry_after_us = out->never ? 0 : retry_us;
+}
+
+int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
+                           struct limit_work *work, struct limit_state *states_out)
+{
+    unsigned shards = name_keys(table, tuple, work);
+    int64_t passing = tuple->count;
+
+    lock_shards(table, shards);
+    for (size_t i = 0; i < tuple->charge_count; i++) {
+        struct sliding_rule rule = rule_of(&tuple->charges[i]);
+
+        load_state(table, &tuple->charges[i], now_us, &work[i]);
+        passing = sliding_window_passing(&work[i].state, &rule, tuple->charges[i].cost, passing);
+    }
+    for (size_t i = 0; i < tuple->charge_count; i++) {
+        if (passing > 0)
+            sliding_window_charge(&work[i].state, passing * tuple->charges[i].cost);
+        describe(&tuple->charges[i], &work[i].state, now_us, &states_out[i]);
+    }
+    store_states(table, tuple, now_us, passing > 0, work);
+    unlock_shards(table, shards);
+    return passing;
+}
+
+size_t limit_table_count(struct limit_table *table)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < SHARDS; i++) {
+        pthread_mutex_lock(&table->shards[i].lock);
+        sum += table->shards[i].keys.count;
+        pthread_mutex_unlock(&table->shards[i].lock);
+    }
+    return sum;
+}
+
+struct limit_table *limit_table_new(size_t max_keys)
+{
+    struct limit_table *table = aligned_alloc(_Alignof(struct limit_table), sizeof(*table));
+
+    CHECK(table != NULL);
+    memset(table, 0, sizeof(*table));
+    for (size_t i = 0; i < SHARDS; i++)
+        pthread_mutex_init(&table->shards[i].lock, NULL);
+    table->max_per_shard = max_keys < SHARDS ? 1 : max_keys / SHARDS;
+    digest_random(&table->secret, sizeof(table->secret));
+    return table;
+}
+
+void limit_table_free(struct limit_table *table)
+{
+    for (size_t i = 0; i < SHARDS; i++) {
+        expiry_map_clear(&table->shards[i].keys, free_key);
+        pthread_mutex_destroy(&table->shards[i].lock);
+    }
+    free(table);
+}

@@ -22,7 +22,8 @@
 --@include epoch
 -- All integers here stay below 2^53, for which floor(a / b) is exact although a / b is rounded: a quotient that is not whole lies
 -- at least 1/b below the next integer q, and could only be rounded up to q if q * b > 2^53, that is if a >= 2^53.
-local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local floor = math.floor
+local unpack_struct = struct.unpack
 local EXACT, LAST_US = 2 ^ 53, 2 ^ 52
 local STATE, STATE_BYTES = '<c1i8i8i8i8', 33
 local MOST_STAMPS = 128
@@ -31,9 +32,17 @@ local now_us = clock_us(ARGV[1])
 local seen = tonumber(ARGV[2])
 local batch = ARGV[3]
 
--- The states as this script knows them, one array a field, indexed like KEYS.
-local window_us, stamp_us, current, previous = {}, {}, {}, {}
-local is_found, is_written, found_ttl_ms = {}, {}, {}
+-- The states as this script knows them, one array a field, indexed like KEYS. (An array that is born with its first places costs
+-- half of one that must grow; most batches are small.)
+local window_us, stamp_us, current, previous = {0, 0}, {0, 0}, {0, 0}, {0, 0}
+local is_found, is_written, found_ttl_ms = {false, false}, {false, false}, {false, false}
+
+local function smaller(a, b)
+    if a < b then
+        return a
+    end
+    return b
+end
 
 local function read_states()
     if #KEYS < 2 then
@@ -43,108 +52,105 @@ local function read_states()
     for i = 2, #KEYS do
         local value = values[i - 1]
         local kind, w, s, c, p = nil, 0, 0, 0, 0
-        if value then
-            is_found[i] = true
-            if #value == STATE_BYTES then
-                kind, w, s, c, p = struct.unpack(STATE, value)
-            end
+        if value and #value == STATE_BYTES then
+            kind, w, s, c, p = unpack_struct(STATE, value)
         end
-        local is_sane = kind == 's' and w > 0 and w <= LAST_US and s >= 0 and s <= LAST_US and c >= 0 and c < EXACT and p >= 0 and
-                            p < EXACT
-        if not is_sane then
+        if kind ~= 's' or w <= 0 or w > LAST_US or s < 0 or s > LAST_US or c < 0 or c >= EXACT or p < 0 or p >= EXACT then
             w, s, c, p = 0, 0, 0, 0
         end
         window_us[i], stamp_us[i], current[i], previous[i] = w, s, c, p
+        is_found[i] = value ~= false
     end
 end
 
 local function ttl_ms(w, s)
-    return ceil((s + 2 * w - now_us) / 1000) + 1000
+    return math.ceil((s + 2 * w - now_us) / 1000) + 1000
 end
 
--- The state of KEYS[i] brought to now under a rule: window, stamp, current, previous; and must it be kept even by a refusal?
+-- The state of KEYS[i] brought to now under a rule: stamp, current, previous; and must it be kept even by a refusal?
 local function advance(i, limit, rule_window_us, ticks)
     local w, s, c, p = window_us[i], stamp_us[i], current[i], previous[i]
     if w == 0 then
         return now_us, 0, 0, false
     end
     if s > now_us + rule_window_us then
-        return now_us, min(limit, c + p), 0, true
+        return now_us, smaller(limit, c + p), 0, true
     end
     if w ~= rule_window_us then
-        c, p = min(limit, c + p), 0
+        c, p = smaller(limit, c + p), 0
     end
-    local at_us = max(s, now_us)
-    local turns = floor(at_us / rule_window_us) - floor(s / rule_window_us)
-    if turns == 1 then
-        c, p = 0, c
-    elseif turns > 1 then
-        c, p = 0, 0
+    if s < now_us then
+        local turns = floor(now_us / rule_window_us) - floor(s / rule_window_us)
+        if turns == 1 then
+            c, p = 0, c
+        elseif turns > 1 then
+            c, p = 0, 0
+        end
+        s = now_us
     end
     local most = floor((EXACT - 1) / ticks) -- what can be weighed exactly; never below the limit
-    return at_us, min(c, most), min(p, most), false
+    return s, smaller(c, most), smaller(p, most), false
 end
 
--- From now to the moment at which, alone, one more of `cost` would pass; `elapsed` ticks of the window of `at_us` have gone.
-local function retry_us(at_us, c, p, limit, rule_window_us, tick_us, ticks, elapsed, cost)
+-- Units that one request could take; `left` ticks of the window are still to come.
+local function units_available(c, p, limit, ticks, left)
+    local free = (limit - c) * ticks - p * left
+    if c >= limit or free <= 0 then
+        return 0
+    end
+    return floor(free / ticks)
+end
+
+-- From now to the moment at which, alone, one more of `cost` would pass.
+local function retry_us(c, p, limit, start_us, rule_window_us, tick_us, ticks, left, cost)
     if cost > limit then
         return -1
     end
-    local start_us = at_us - at_us % rule_window_us
     if c + cost <= limit then
         local room = (limit - c - cost) * ticks
-        if p * (ticks - elapsed) <= room then
+        if p * left <= room then
             return 0
         end
         return start_us + (ticks - floor(room / p)) * tick_us - now_us
     end
-    local spare = (limit - cost) * ticks -- in the next window, where `current` is the previous count
-    return start_us + rule_window_us + (ticks - floor(spare / c)) * tick_us - now_us
+    local room = (limit - cost) * ticks -- in the next window, where `current` is the previous count
+    return start_us + rule_window_us + (ticks - floor(room / c)) * tick_us - now_us
 end
 
--- The charges of the tuple at hand, one array a field; overwritten by the next tuple.
-local key, rule_limit, rule_window, rule_tick, rule_cost = {}, {}, {}, {}, {}
-local new_stamp, new_current, new_previous, must_keep = {}, {}, {}, {}
-
-local function units_available(c, p, limit, ticks, elapsed)
-    if c >= limit then
-        return 0
-    end
-    local free = (limit - c) * ticks - p * (ticks - elapsed)
-    return free > 0 and floor(free / ticks) or 0
-end
-
-local function elapsed_ticks(j)
-    return floor((new_stamp[j] % rule_window[j]) / rule_tick[j])
-end
+-- The charges of the tuple at hand, one array a field, and their states brought to now; overwritten by the next tuple.
+local key, rule_limit, rule_window, rule_tick, rule_cost = {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}
+local new_stamp, new_current, new_previous, must_keep, ticks_left = {0, 0}, {0, 0}, {0, 0}, {false, false}, {0, 0}
 
 -- Brings each charge's state to now; returns how many of `count` requests all of them allow.
 local function weigh(charges, count)
     local passing = count
     for j = 1, charges do
-        local ticks = rule_window[j] / rule_tick[j]
-        local s, c, p, keep = advance(key[j], rule_limit[j], rule_window[j], ticks)
-        new_stamp[j], new_current[j], new_previous[j], must_keep[j] = s, c, p, keep
-        local units = units_available(c, p, rule_limit[j], ticks, elapsed_ticks(j))
-        passing = min(passing, floor(units / rule_cost[j]))
+        local limit, window, tick = rule_limit[j], rule_window[j], rule_tick[j]
+        local ticks = window / tick
+        local s, c, p, keep = advance(key[j], limit, window, ticks)
+        local left = ticks - floor(s % window / tick)
+        new_stamp[j], new_current[j], new_previous[j], must_keep[j], ticks_left[j] = s, c, p, keep, left
+        passing = smaller(passing, floor(units_available(c, p, limit, ticks, left) / rule_cost[j]))
     end
     return passing
 end
 
 -- Charges what passes and appends to `numbers` how each limit stands afterwards.
 local function settle(charges, passing, numbers)
+    local n = #numbers
     for j = 1, charges do
-        local i, ticks, elapsed = key[j], rule_window[j] / rule_tick[j], elapsed_ticks(j)
-        local s, c, p = new_stamp[j], new_current[j] + passing * rule_cost[j], new_previous[j]
+        local i, limit, window, tick, cost = key[j], rule_limit[j], rule_window[j], rule_tick[j], rule_cost[j]
+        local s, c, p = new_stamp[j], new_current[j] + passing * cost, new_previous[j]
+        local start_us, ticks, left = s - s % window, window / tick, ticks_left[j]
         if passing > 0 or must_keep[j] then
-            window_us[i], stamp_us[i], current[i], previous[i] = rule_window[j], s, c, p
+            window_us[i], stamp_us[i], current[i], previous[i] = window, s, c, p
             is_written[i] = true
         end
-        found_ttl_ms[i] = ttl_ms(rule_window[j], s)
-        local n = #numbers
-        numbers[n + 1] = units_available(c, p, rule_limit[j], ticks, elapsed)
-        numbers[n + 2] = s - s % rule_window[j] + rule_window[j] - now_us
-        numbers[n + 3] = retry_us(s, c, p, rule_limit[j], rule_window[j], rule_tick[j], ticks, elapsed, rule_cost[j])
+        found_ttl_ms[i] = ttl_ms(window, s)
+        numbers[n + 1] = units_available(c, p, limit, ticks, left)
+        numbers[n + 2] = start_us + window - now_us
+        numbers[n + 3] = retry_us(c, p, limit, start_us, window, tick, ticks, left, cost)
+        n = n + 3
     end
 end
 
@@ -152,10 +158,10 @@ local function decide()
     local numbers, at = {}, 1
     while at <= #batch do
         local count, charges, algorithm
-        count, charges, at = struct.unpack('<dB', batch, at)
+        count, charges, at = unpack_struct('<dB', batch, at)
         for j = 1, charges do
             key[j], algorithm, rule_limit[j], rule_window[j], rule_tick[j], rule_cost[j], at =
-                struct.unpack('<Hc1dddd', batch, at)
+                unpack_struct('<Hc1dddd', batch, at)
             if algorithm ~= 's' then
                 error('unknown limit algorithm')
             end

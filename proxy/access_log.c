@@ -100,7 +100,7 @@ static void add_json_time(struct text *line, int64_t at_wall_us)
 static void format_json(const struct access_record *r, struct text *line)
 {
     add_json_time(line, r->at_wall_us);
-    add_string(line, SLICE(",\"peer\":"), r->peer, WORD_MAX / 2);
+    add_string(line, SLICE(",\"client\":"), r->peer, WORD_MAX / 2);
     add_string(line, SLICE(",\"method\":"), r->method, WORD_MAX / 4);
     add_string(line, SLICE(",\"host\":"), r->host, WORD_MAX / 2);
     add_string(line, SLICE(",\"target\":"), r->target, TARGET_MAX);
@@ -167,6 +167,11 @@ static void format_combined(const struct access_record *r, struct text *line)
     add_quoted_or_dash(line, r->referer, WORD_MAX);
     add_quoted_or_dash(line, r->user_agent, WORD_MAX);
     text_add_char(line, '\n');
+}
+
+bool access_log_is_on(void)
+{
+    return atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
 void access_log_write(const struct access_record *record)

@@ -2,6 +2,7 @@
 #include "load_answer.h"
 #include "clock.h"
 #include "tag_list.h"
+#include "vary.h"
 
 #include <string.h>
 
@@ -83,6 +84,9 @@ enum answer_kind load_answer_judge(struct load_answer *answer, const struct stre
     request.has_authorization = plan->has_authorization;
     storing_response_read(stream->status, stream->headers, stream->header_count, stream->is_until_close,
                           stream->waited_us / 1000, clock_wall(), &response);
+    /* Loads ask without Accept-Encoding, so every client's answer is the one for "no coding asked for". */
+    if (vary_names_only(stream->headers, stream->header_count, SLICE("accept-encoding")))
+        response.has_vary = false;
     storability = storability_judge(&request, &response, &rule, &answer->freshness);
     *why = storability_name(storability);
     if (is_upstream_error(stream->status) && !says_private(&response) && !plan->has_authorization)

@@ -18,7 +18,7 @@ void log_line(enum log_level level, const char *file, int line, const char *form
 
 struct access_record { /* of one request; slices are copied */
     int64_t at_wall_us, took_us, upstream_us /* -1: not asked */;
-    struct slice peer, method, target, host, route, user_agent, referer;
+    struct slice peer /* the digest of the address, never the address */, method, target, host, route, user_agent, referer;
     int status;
     int64_t body_bytes;
     const char *cache; /* X-Cache value or NULL */
@@ -30,6 +30,7 @@ struct access_record { /* of one request; slices are copied */
 /* Opens what settings->access names and starts the writer thread; false and an error line if it can't. "off": true, and nothing
  * is written. Before the threads that write, and not while open. */
 bool access_log_open(const struct log_settings *settings);
+bool access_log_is_on(void); /* false: a record need not even be made */
 void access_log_write(const struct access_record *record); /* from any thread; never waits for the output */
 /* All lines written so far reach the output first; one that takes no bytes for 2 s loses them, counted. */
 void access_log_close(void);

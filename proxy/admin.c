@@ -1,0 +1,281 @@
+/* Admin: see admin.h. */
+#include "admin.h"
+#include "front.h"
+#include "invalidator.h"
+#include "loop.h"
+#include "memory.h"
+#include "problem.h"
+#include "respond.h"
+#include "stats.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BODY_MAX_BYTES = 64 << 10, TAGS_MAX = 64, TAG_MAX_BYTES = 256, CONNECTIONS_MAX = 128 };
+
+struct admin {
+    struct loop *loop;
+    struct front *front;
+    struct store *store;
+    struct invalidator *invalidator;
+    char *token; /* NULL: none needed */
+    bool is_ready;
+};
+
+struct admin_request {
+    struct admin *admin;
+    struct client_request *client;
+    struct invalidation *invalidation;
+};
+
+static void on_gone(void *arg)
+{
+    struct admin_request *request = arg;
+
+    invalidation_forget(&request->invalidation);
+}
+
+static void answer(struct client_request *client, int status, struct slice type, struct slice body)
+{
+    const struct header fields[] = {
+        {SLICE("content-type"), type},
+        {SLICE("cache-control"), SLICE("no-store")},
+        {SLICE("x-content-type-options"), SLICE("nosniff")},
+    };
+
+    respond(client, status, fields, sizeof(fields) / sizeof(fields[0]), body);
+}
+
+static void refuse(struct client_request *client, int status, const char *code, const char *detail)
+{
+    char body[PROBLEM_ROOM];
+
+    answer(client, status, SLICE("application/problem+json"), slice_of(body, problem_body(status, code, detail, body, sizeof(body))));
+}
+
+/* ---- what may be asked ---- */
+
+static void answer_metrics(struct client_request *client)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    stats_write_prometheus(out);
+    fclose(out);
+    answer(client, 200, SLICE("text/plain; version=0.0.4; charset=utf-8"), slice_of(text, len));
+    free(text);
+}
+
+static void on_invalidated(void *arg, int64_t epoch)
+{
+    struct admin_request *request = arg;
+    char body[96];
+    int len;
+
+    request->invalidation = NULL;
+    if (epoch < 0) {
+        answer(request->client, 202, SLICE("application/json"), SLICE("{\"epoch\":null,\"kept\":true}\n"));
+        return;
+    }
+    len = snprintf(body, sizeof(body), "{\"epoch\":%lld}\n", (long long)epoch);
+    answer(request->client, 200, SLICE("application/json"), slice_of(body, (size_t)len));
+}
+
+/* The tags of {"tags": ["a", ...]}; NULL, or what is wrong. The slices point into `body`. */
+static const char *read_tags(struct json_object *body, struct slice *tags, size_t *count)
+{
+    struct json_object *list;
+
+    if (!json_object_is_type(body, json_type_object) || !json_object_object_get_ex(body, "tags", &list) ||
+        !json_object_is_type(list, json_type_array))
+        return "The body must be an object with a list named tags.";
+    *count = json_object_array_length(list);
+    if (*count == 0 || *count > TAGS_MAX)
+        return "Between 1 and 64 tags can be invalidated at once.";
+    for (size_t i = 0; i < *count; i++) {
+        struct json_object *tag = json_object_array_get_idx(list, i);
+
+        if (!json_object_is_type(tag, json_type_string))
+            return "Each tag must be a string.";
+        tags[i] = slice_of(json_object_get_string(tag), (size_t)json_object_get_string_len(tag));
+        if (tags[i].len == 0 || tags[i].len > TAG_MAX_BYTES)
+            return "A tag has between 1 and 256 bytes.";
+    }
+    return NULL;
+}
+
+static struct json_object *parse_json(struct slice body)
+{
+    struct json_tokener *tokener = json_tokener_new_ex(8);
+    struct json_object *parsed;
+
+    if (tokener == NULL || body.len == 0 || body.len > BODY_MAX_BYTES) {
+        if (tokener != NULL)
+            json_tokener_free(tokener);
+        return NULL;
+    }
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+    parsed = json_tokener_parse_ex(tokener, body.base, (int)body.len);
+    if (json_tokener_get_error(tokener) != json_tokener_success) {
+        json_object_put(parsed);
+        parsed = NULL;
+    }
+    json_tokener_free(tokener);
+    return parsed;
+}
+
+static void invalidate(struct admin_request *request, struct slice body)
+{
+    struct json_object *parsed = parse_json(body);
+    struct slice tags[TAGS_MAX];
+    size_t count = 0;
+    const char *flaw;
+
+    if (parsed == NULL) {
+        refuse(request->client, 400, "bad_json", "The body is not one JSON value.");
+        return;
+    }
+    flaw = read_tags(parsed, tags, &count);
+    if (flaw != NULL)
+        refuse(request->client, 400, "bad_tags", flaw);
+    else
+        request->invalidation = invalidator_ask(request->admin->invalidator, tags, count, on_invalidated, request);
+    json_object_put(parsed);
+}
+
+/* ---- who may ask ---- */
+
+static struct slice field(const struct request_head *head, struct slice name)
+{
+    for (size_t i = 0; i < head->header_count; i++)
+        if (slice_eq(head->headers[i].name, name))
+            return head->headers[i].value;
+    return slice_of(NULL, 0);
+}
+
+/* Takes the same time wherever the first difference is. */
+static bool token_is_right(const struct admin *admin, const struct request_head *head)
+{
+    struct slice given = field(head, SLICE("authorization")), prefix = SLICE("Bearer ");
+    size_t len = admin->token == NULL ? 0 : strlen(admin->token);
+    unsigned char difference = 0;
+
+    if (admin->token == NULL)
+        return true;
+    if (given.len != prefix.len + len || memcmp(given.base, prefix.base, prefix.len) != 0)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        difference |= (unsigned char)(given.base[prefix.len + i] ^ admin->token[i]);
+    return difference == 0;
+}
+
+/* A page in a browser on this host can post forms to us, but not with this type without being asked first (CORS). */
+static bool is_json(const struct request_head *head)
+{
+    struct slice type = field(head, SLICE("content-type"));
+    const char *end = type.len == 0 ? NULL : memchr(type.base, ';', type.len);
+
+    if (end != NULL)
+        type.len = (size_t)(end - type.base);
+    return slice_eq_nocase(slice_trim(type), SLICE("application/json"));
+}
+
+static struct slice path_of(const struct request_head *head)
+{
+    const char *mark = memchr(head->target.base, '?', head->target.len);
+
+    return mark == NULL ? head->target : slice_of(head->target.base, (size_t)(mark - head->target.base));
+}
+
+static void route_read(struct admin_request *request, struct slice path)
+{
+    if (slice_eq(path, SLICE("/readyz"))) {
+        bool is_ready = request->admin->is_ready;
+
+        answer(request->client, is_ready ? 200 : 503, SLICE("text/plain"), is_ready ? SLICE("ready\n") : SLICE("draining\n"));
+    } else if (slice_eq(path, SLICE("/metrics")))
+        answer_metrics(request->client);
+    else
+        refuse(request->client, 404, "no_route", "See docs/operations.md for what this port answers.");
+}
+
+static void on_request(void *app, struct client_request *client)
+{
+    const struct request_head *head = client_head(client);
+    struct admin_request *request = client_alloc(client, sizeof(*request));
+    struct slice path = path_of(head);
+    bool is_read = slice_eq(head->method, SLICE("GET")) || slice_eq(head->method, SLICE("HEAD"));
+
+    request->admin = app;
+    request->client = client;
+    client_on_gone(client, on_gone, request);
+    if (slice_eq(path, SLICE("/healthz")) && is_read) /* what keeps a process alive needs no token */
+        answer(client, 200, SLICE("text/plain"), SLICE("alive\n"));
+    else if (!token_is_right(request->admin, head))
+        refuse(client, 401, "token_required", "Send the admin token as Authorization: Bearer TOKEN.");
+    else if (is_read)
+        route_read(request, path);
+    else if (!slice_eq(path, SLICE("/api/invalidate")) || !slice_eq(head->method, SLICE("POST")))
+        refuse(client, 404, "no_route", "See docs/operations.md for what this port answers.");
+    else if (!is_json(head))
+        refuse(client, 415, "json_required", "Send the body as application/json.");
+    else
+        invalidate(request, head->body);
+}
+
+/* ---- life ---- */
+
+struct admin *admin_start(struct loop *loop, struct commons *commons, const struct settings *settings, int fd)
+{
+    struct admin *admin = must_alloc(sizeof(*admin));
+    struct front_limits limits = {
+        .max_body_bytes = BODY_MAX_BYTES,
+        .max_header_bytes = settings->client.max_header_bytes,
+        .max_headers = settings->client.max_headers,
+        .max_connections = CONNECTIONS_MAX,
+        .header_timeout_ms = 10000,
+        .body_timeout_ms = 10000,
+        .idle_timeout_ms = 60000,
+        .write_timeout_ms = 10000,
+    };
+    struct front_app app = {on_request, NULL, admin};
+
+    admin->loop = loop;
+    admin->token = settings->admin_token == NULL ? NULL : must_copy(settings->admin_token, strlen(settings->admin_token));
+    admin->store = commons_join(commons, loop);
+    admin->invalidator = invalidator_new(loop, admin->store, stats_join());
+    admin->front = front_new(loop, &limits, &app);
+    front_listen(admin->front, fd);
+    return admin;
+}
+
+void admin_set_ready(struct admin *admin, bool is_ready)
+{
+    admin->is_ready = is_ready;
+}
+
+void admin_stop(struct admin *admin)
+{
+    front_stop_listening(admin->front);
+    front_abort(admin->front);
+}
+
+bool admin_has_ended(const struct admin *admin)
+{
+    return front_connections(admin->front) == 0;
+}
+
+void admin_free(struct admin **taken)
+{
+    struct admin *admin = *taken;
+
+    *taken = NULL;
+    front_free(admin->front);
+    invalidator_free(admin->invalidator);
+    admin->store->ops->free(admin->store);
+    free(admin->token);
+    free(admin);
+}

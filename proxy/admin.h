@@ -1,0 +1,17 @@
+/* Admin: the second port: health, metrics, invalidation. Runs on the control thread's loop with a store handle of its own. */
+#ifndef WEIR_ADMIN_H
+#define WEIR_ADMIN_H
+
+#include "settings.h"
+#include "worker.h"
+
+struct admin;
+
+struct admin *admin_start(struct loop *loop, struct commons *commons, const struct settings *settings, int fd);
+void admin_set_ready(struct admin *admin, bool is_ready);
+/* Closes its connections; turn the loop until this says it may be freed. */
+void admin_stop(struct admin *admin);
+bool admin_has_ended(const struct admin *admin);
+void admin_free(struct admin **admin);
+
+#endif

@@ -1,0 +1,110 @@
+/* Exchange: one client's request, from its arrival to the last byte of its answer. The table of contents of the story.
+ *
+ *   identify  which route, who is asking, what does it cost?          stage_identify.c
+ *   limit     all limits in one decision; go on, or refuse            stage_limit.c
+ *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
+ *   fetch     the upstream, alone                                     stage_fetch.c
+ *   deliver   head, body, a client that leaves                        stage_deliver.c
+ *   refuse    our own answers                                         stage_refuse.c
+ *   account   one log line and the counters, whatever happened        stage_account.c
+ *
+ * An exchange lives in its request's memory; its disposal is registered first and is the only cleanup. Stages that end the
+ * exchange do so as their last statement.
+ */
+#ifndef WEIR_EXCHANGE_H
+#define WEIR_EXCHANGE_H
+
+#include "flight.h"
+#include "front.h"
+#include "identity.h"
+#include "invalidator.h"
+#include "limiter.h"
+#include "story.h"
+#include "stream.h"
+
+enum stage {
+    STAGE_BORN,
+    STAGE_LIMITING,
+    STAGE_LOOKING,
+    STAGE_FETCHING,
+    STAGE_DELIVERING,
+    STAGE_ANSWERED, /* the last piece was given to the front */
+    STAGE_GONE,
+    STAGES
+};
+
+enum { INVALIDATES_MAX = 16, TAG_ROOM = 1024 };
+
+struct exchange {
+    struct story *story;
+    struct site *site; /* held: the configuration this request began with */
+    struct client_request *client;
+    const struct request_head *head;
+    enum stage stage;
+
+    /* identify */
+    struct header *fields; /* the request's, without hop-by-hop ones */
+    size_t field_count;
+    struct slice path, query; /* the path in its one spelling */
+    const struct route_rule *route;
+    struct route_values values;
+    struct address address; /* the client's, behind trusted proxies */
+    bool peer_is_trusted;
+
+    /* limit */
+    struct limit_request limits;
+
+    /* lookup, fetch */
+    struct load_plan plan;
+    struct rider rider;
+    struct stream *alone; /* owned */
+    struct invalidation *invalidation;
+    bool is_cache_route;
+
+    /* deliver */
+    struct object *object; /* held */
+    size_t object_block;
+    struct stream_reader reader;
+    struct task first_pump;
+    bool is_started, is_sending;
+    enum cache_result result;
+    bool has_result; /* the cache was asked, or is said to be passed by */
+    enum cache_forward forward;
+    const char *cache_detail;
+    bool is_stored, was_deferred;
+
+    /* account */
+    int64_t began_us, upstream_us;
+    int status;
+    int64_t body_bytes;
+    const char *code, *refusing_limit;
+};
+
+void exchange_begin(void *story, struct client_request *client); /* a front_app's on_request */
+void move_to(struct exchange *exchange, enum stage stage);
+
+void stage_identify(struct exchange *exchange);
+void stage_limit(struct exchange *exchange);
+void stage_lookup(struct exchange *exchange);
+void stage_fetch(struct exchange *exchange); /* alone */
+void stage_deliver_object(struct exchange *exchange, struct object *object /* taken */);
+void stage_deliver_stream(struct exchange *exchange, struct stream *stream);
+void stage_account(struct exchange *exchange);
+
+void refuse_by_limit(struct exchange *exchange);
+void refuse_missing_key(struct exchange *exchange, const struct limit_rule *rule);
+void refuse_fault(struct exchange *exchange, enum fault fault);
+void refuse_upstream_status(struct exchange *exchange, int status); /* another's load failed so */
+void refuse(struct exchange *exchange, int status, const char *code, const char *detail);
+
+/* Fields that several stages add to an answer's head; each returns the new count. Memory is the client's. */
+enum { OWN_FIELDS_MAX = 24 };
+size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_t count);
+
+/* What a request to the upstream carries: the client's end-to-end fields and what we say of the hop. A `shared` one, for a load, goes
+ * without conditions, ranges and Accept-Encoding, which are one client's own. */
+void build_origin_request(struct exchange *exchange, bool shared, struct origin_request *out);
+/* Expands a route's templates into memory of the request; values that are absent leave their tag out. */
+size_t expand_tags(struct exchange *exchange, const struct template *templates, size_t count, struct slice *out);
+
+#endif

@@ -1,0 +1,202 @@
+/* Deliver: the head a client gets, then the body, at the client's pace. */
+#include "exchange.h"
+#include "hop_headers.h"
+#include "loop.h"
+
+enum { PIECES_PER_SEND = 16, VIA_ROOM = 512 };
+
+/* ---- the head ---- */
+
+static struct header *fields_new(struct exchange *exchange, size_t theirs)
+{
+    return client_alloc(exchange->client, (theirs + OWN_FIELDS_MAX) * sizeof(struct header));
+}
+
+/* What we say of the answer ourselves replaces what the upstream said under the same name. */
+static bool is_replaced(const struct exchange *exchange, struct slice name, bool is_object)
+{
+    if (slice_eq(name, SLICE("x-cache")))
+        return site_settings(exchange->site)->headers.x_cache;
+    if (slice_eq(name, SLICE("age")))
+        return is_object;
+    return slice_eq(name, SLICE("via"));
+}
+
+static size_t add_theirs(struct exchange *exchange, const struct header *theirs, size_t their_count, bool is_object,
+                         struct header *out)
+{
+    size_t count = 0, room = VIA_ROOM, len;
+    char *via;
+
+    for (size_t i = 0; i < their_count; i++)
+        if (!is_replaced(exchange, theirs[i].name, is_object))
+            out[count++] = theirs[i];
+    via = client_alloc(exchange->client, room);
+    len = via_write(theirs, their_count, false, SLICE("weir"), via, room);
+    if (len > room) {
+        via = client_alloc(exchange->client, len);
+        len = via_write(theirs, their_count, false, SLICE("weir"), via, len);
+    }
+    out[count++] = (struct header){SLICE("via"), slice_of(via, len)};
+    return count;
+}
+
+static size_t add_cache_status(struct exchange *exchange, struct header *out, size_t count)
+{
+    struct cache_status status = {
+        .forward = exchange->forward,
+        .forward_status = exchange->forward == FORWARD_NONE ? 0 : exchange->status,
+        .is_stored = exchange->is_stored,
+        .is_collapsed = exchange->result == CACHE_WAIT && exchange->forward != FORWARD_NONE,
+        .detail = exchange->cache_detail,
+    };
+    struct text text = text_in(client_alloc(exchange->client, CACHE_STATUS_ROOM), CACHE_STATUS_ROOM);
+
+    if (exchange->object != NULL) {
+        int64_t left_ms = exchange->object->fresh_until.ms - loop_now(exchange->story->loop).ms;
+
+        status.has_ttl = true;
+        status.ttl_s = left_ms >= 0 ? left_ms / 1000 : -((999 - left_ms) / 1000);
+    }
+    cache_status_write(&status, &text);
+    out[count] = (struct header){SLICE("cache-status"), text_slice(&text)};
+    return count + 1;
+}
+
+static size_t add_cache_fields(struct exchange *exchange, struct header *out, size_t count)
+{
+    const struct header_settings *headers = &site_settings(exchange->site)->headers;
+
+    if (headers->x_cache)
+        out[count++] = (struct header){SLICE("x-cache"), slice_text(cache_result_name(exchange->result))};
+    if (headers->cache_status && exchange->is_cache_route)
+        count = add_cache_status(exchange, out, count);
+    if (exchange->was_deferred)
+        out[count++] = (struct header){SLICE("warning"), SLICE("199 weir \"invalidation kept until the store is back\"")};
+    return count;
+}
+
+static void start(struct exchange *exchange, struct header *fields, size_t count, int64_t content_length, void (*on_ready)(void *))
+{
+    struct response_head head = {exchange->status, fields, count, content_length};
+
+    exchange->is_started = true;
+    client_start(exchange->client, &head, on_ready, exchange);
+}
+
+static void send_pieces(struct exchange *exchange, const struct slice *pieces, size_t count, enum client_piece how)
+{
+    for (size_t i = 0; i < count; i++)
+        exchange->body_bytes += (int64_t)pieces[i].len;
+    if (how == CLIENT_MORE)
+        exchange->is_sending = true;
+    else
+        move_to(exchange, STAGE_ANSWERED);
+    client_send(exchange->client, pieces, count, how); /* may end the exchange */
+}
+
+/* ---- an object ---- */
+
+static void send_object(void *arg)
+{
+    struct exchange *exchange = arg;
+    struct object *object = exchange->object;
+    struct slice pieces[PIECES_PER_SEND];
+    size_t count = 0;
+
+    exchange->is_sending = false;
+    while (count < PIECES_PER_SEND && exchange->object_block < object->block_count) {
+        struct block *block = object->blocks[exchange->object_block++];
+
+        if (block->len > 0)
+            pieces[count++] = slice_of(block->bytes, block->len);
+    }
+    send_pieces(exchange, pieces, count, exchange->object_block == object->block_count ? CLIENT_LAST : CLIENT_MORE);
+}
+
+void stage_deliver_object(struct exchange *exchange, struct object *object)
+{
+    struct header *fields = fields_new(exchange, object->header_count);
+    struct text age = text_in(client_alloc(exchange->client, AGE_ROOM), AGE_ROOM);
+    size_t count;
+
+    move_to(exchange, STAGE_DELIVERING);
+    exchange->object = object;
+    exchange->status = object->status;
+    exchange->forward = FORWARD_NONE;
+    count = add_theirs(exchange, object->headers, object->header_count, true, fields);
+    age_write(loop_now(exchange->story->loop).ms - object->born.ms, &age);
+    fields[count++] = (struct header){SLICE("age"), text_slice(&age)};
+    count = add_cache_fields(exchange, fields, count);
+    count = add_ratelimit_fields(exchange, fields, count);
+    start(exchange, fields, count, object->body_bytes, send_object);
+    send_object(exchange);
+}
+
+/* ---- a stream ---- */
+
+static void on_ready(void *arg);
+
+static void start_stream(struct exchange *exchange)
+{
+    struct stream *stream = exchange->reader.stream;
+    struct header *fields = fields_new(exchange, stream->header_count);
+    int64_t content_length = stream->content_length;
+    size_t count = add_theirs(exchange, stream->headers, stream->header_count, false, fields);
+
+    /* All of it is here already: then its length is known, whatever the upstream said. */
+    if (content_length < 0 && stream->has_ended && stream->fault == FAULT_NONE &&
+        !slice_eq(exchange->head->method, SLICE("HEAD")))
+        content_length = stream->got_bytes;
+    count = add_cache_fields(exchange, fields, count);
+    count = add_ratelimit_fields(exchange, fields, count);
+    start(exchange, fields, count, content_length, on_ready);
+}
+
+static void pump(struct exchange *exchange)
+{
+    struct slice pieces[PIECES_PER_SEND];
+    enum client_piece how;
+    bool is_first = !exchange->is_started;
+    size_t count;
+
+    if (is_first)
+        start_stream(exchange);
+    count = stream_read(&exchange->reader, pieces, PIECES_PER_SEND, &how);
+    if (count > 0 || how != CLIENT_MORE || is_first)
+        send_pieces(exchange, pieces, count, how);
+}
+
+static void on_ready(void *arg)
+{
+    struct exchange *exchange = arg;
+
+    exchange->is_sending = false;
+    pump(exchange);
+}
+
+static void on_more(void *arg)
+{
+    struct exchange *exchange = arg;
+
+    if (exchange->is_started && !exchange->is_sending)
+        pump(exchange);
+}
+
+static void first_pump(void *arg)
+{
+    pump(arg);
+}
+
+/* The first send waits for the end of the turn, so that a head and what came with it leave in one write. */
+void stage_deliver_stream(struct exchange *exchange, struct stream *stream)
+{
+    move_to(exchange, STAGE_DELIVERING);
+    exchange->status = stream->status;
+    if (!stream_join(stream, &exchange->reader, on_more, exchange)) {
+        refuse_fault(exchange, FAULT_ORIGIN_BROKE);
+        return;
+    }
+    task_init(&exchange->first_pump, LOOP_SEND, first_pump, exchange);
+    loop_defer(exchange->story->loop, &exchange->first_pump);
+}

@@ -1,0 +1,175 @@
+/* Fetch: one upstream request for one client alone, and what an unsafe one invalidates before its client is answered. */
+#include "exchange.h"
+#include "hop_headers.h"
+#include "loop.h"
+
+enum { FORWARDED_ROOM = 512 };
+
+/* ---- the request ---- */
+
+static bool is_one_clients_own(struct slice name)
+{
+    static const struct slice NAMES[] = {
+        {"if-none-match", 13}, {"if-modified-since", 17}, {"if-match", 8}, {"if-unmodified-since", 19},
+        {"if-range", 8},       {"range", 5},              {"accept-encoding", 15},
+    };
+
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
+        if (slice_eq(name, NAMES[i]))
+            return true;
+    return false;
+}
+
+static size_t add_field(struct header *out, size_t count, struct slice name, struct slice value)
+{
+    if (value.base == NULL)
+        return count;
+    out[count] = (struct header){name, value};
+    return count + 1;
+}
+
+static size_t add_forwarded(struct exchange *exchange, struct header *out, size_t count)
+{
+    const struct request_head *head = exchange->head;
+    struct forwarded_facts facts = {
+        .peer_text = head->peer_text,
+        .authority = head->authority,
+        .is_tls = head->is_tls,
+        .is_http10 = head->is_http10,
+        .peer_is_trusted = exchange->peer_is_trusted,
+        .via_name = SLICE("weir"),
+    };
+    struct forwarded forwarded = {0};
+    char *room = client_alloc(exchange->client, FORWARDED_ROOM);
+    size_t needed = forwarded_write(&facts, exchange->fields, exchange->field_count, room, FORWARDED_ROOM, &forwarded);
+
+    if (needed > FORWARDED_ROOM) {
+        room = client_alloc(exchange->client, needed);
+        forwarded_write(&facts, exchange->fields, exchange->field_count, room, needed, &forwarded);
+    }
+    count = add_field(out, count, SLICE("x-forwarded-for"), forwarded.x_forwarded_for);
+    count = add_field(out, count, SLICE("x-forwarded-proto"), forwarded.x_forwarded_proto);
+    count = add_field(out, count, SLICE("x-forwarded-host"), forwarded.x_forwarded_host);
+    return add_field(out, count, SLICE("via"), forwarded.via);
+}
+
+static struct slice rewritten(struct exchange *exchange)
+{
+    const struct template *rewrite = exchange->route->rewrite;
+    struct slice target = exchange->head->target, query = exchange->query;
+    size_t len, room;
+    char *out;
+
+    if (rewrite == NULL)
+        return target;
+    len = template_expand(rewrite, &exchange->values, exchange->fields, exchange->field_count, query, NULL, 0);
+    if (len == SIZE_MAX)
+        return target;
+    room = len + 1 + query.len;
+    out = client_alloc(exchange->client, room);
+    template_expand(rewrite, &exchange->values, exchange->fields, exchange->field_count, query, out, len);
+    if (query.base == target.base + target.len) /* no '?' at all */
+        return slice_of(out, len);
+    out[len] = '?';
+    if (query.len > 0)
+        memcpy(out + len + 1, query.base, query.len);
+    return slice_of(out, room);
+}
+
+void build_origin_request(struct exchange *exchange, bool shared, struct origin_request *out)
+{
+    struct header *headers = client_alloc(exchange->client, (exchange->field_count + 4) * sizeof(*headers));
+    size_t count = 0;
+
+    for (size_t i = 0; i < exchange->field_count; i++) {
+        const struct header *field = &exchange->fields[i];
+
+        if (forwarded_replaces(field->name, exchange->peer_is_trusted) || (shared && is_one_clients_own(field->name)))
+            continue;
+        headers[count++] = *field;
+    }
+    count = add_forwarded(exchange, headers, count);
+    *out = (struct origin_request){
+        .method = shared ? SLICE("GET") : exchange->head->method,
+        .target = rewritten(exchange),
+        .authority = exchange->head->authority,
+        .headers = headers,
+        .header_count = count,
+        .body = shared ? slice_of(NULL, 0) : exchange->head->body,
+    };
+}
+
+size_t expand_tags(struct exchange *exchange, const struct template *templates, size_t count, struct slice *out)
+{
+    size_t made = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t len = template_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count, exchange->query,
+                                     NULL, 0);
+        char *text;
+
+        if (len == SIZE_MAX || len == 0)
+            continue;
+        text = client_alloc(exchange->client, len);
+        template_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count, exchange->query, text, len);
+        out[made++] = slice_of(text, len);
+    }
+    return made;
+}
+
+/* ---- the answer ---- */
+
+static void on_invalidated(void *arg, int64_t epoch)
+{
+    struct exchange *exchange = arg;
+
+    exchange->invalidation = NULL;
+    exchange->was_deferred = epoch < 0;
+    stage_deliver_stream(exchange, exchange->alone);
+}
+
+/* True: the client waits until the invalidation is recorded. The stream goes no further than its bounds meanwhile. */
+static bool starts_invalidation(struct exchange *exchange)
+{
+    const struct route_rule *route = exchange->route;
+    int status = exchange->alone->status;
+    struct slice *tags;
+    size_t count;
+
+    if (route->invalidate_count == 0 || status < 200 || status > 399)
+        return false;
+    tags = client_alloc(exchange->client, route->invalidate_count * sizeof(*tags));
+    count = expand_tags(exchange, route->invalidates, route->invalidate_count, tags);
+    if (count == 0)
+        return false;
+    exchange->invalidation = invalidator_ask(exchange->story->invalidator, tags, count, on_invalidated, exchange);
+    return true;
+}
+
+static void on_head(void *arg)
+{
+    struct exchange *exchange = arg;
+
+    exchange->upstream_us = exchange->alone->waited_us;
+    if (!starts_invalidation(exchange))
+        stage_deliver_stream(exchange, exchange->alone);
+}
+
+/* Before a head came there is nothing to deliver; after it, the reader sees the end for itself. */
+static void on_end(void *arg)
+{
+    struct exchange *exchange = arg;
+
+    if (!exchange->alone->has_head)
+        refuse_fault(exchange, exchange->alone->fault);
+}
+
+static const struct stream_owner ALONE = {on_head, NULL, on_end};
+
+void stage_fetch(struct exchange *exchange)
+{
+    struct origin_request request;
+
+    build_origin_request(exchange, false, &request);
+    exchange->alone = stream_start(exchange->site, exchange->route->upstream, &request, &ALONE, exchange);
+}

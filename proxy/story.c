@@ -1,0 +1,76 @@
+/* Story: see story.h. */
+#include "story.h"
+#include "check.h"
+#include "clock.h"
+#include "exchange.h"
+#include "log.h"
+#include "memory.h"
+#include "principals.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void on_wake(void *arg, const struct key32 *key)
+{
+    struct story *story = arg;
+
+    flights_wake(story->flights, key);
+}
+
+struct story *story_new(struct loop *loop, struct store *store, struct store *fallback, struct site *site, struct stats *stats)
+{
+    struct story *story = must_alloc(sizeof(*story));
+
+    story->loop = loop;
+    story->store = store;
+    story->fallback = fallback;
+    story->site = site;
+    story->stats = stats;
+    story->limiter = limiter_new(loop, store, fallback);
+    story->flights = flights_new(loop, store);
+    story->invalidator = invalidator_new(loop, store, stats);
+    story->principals = principals_new();
+    store->on_wake = on_wake;
+    store->on_wake_arg = story;
+    return story;
+}
+
+void story_set_site(struct story *story, struct site *site)
+{
+    site_release(&story->site);
+    story->site = site;
+}
+
+void story_free(struct story *story)
+{
+    CHECK(story->exchanges == 0);
+    flights_free(story->flights);
+    limiter_free(story->limiter);
+    invalidator_free(story->invalidator);
+    principals_free(story->principals);
+    story->store->ops->free(story->store);
+    if (story->fallback != NULL)
+        story->fallback->ops->free(story->fallback);
+    site_release(&story->site);
+    free(story);
+}
+
+/* A request that never became an exchange: counted and logged all the same. */
+static void on_refused(void *app, int status, const char *why, struct slice peer_text)
+{
+    struct story *story = app;
+    char text[12];
+    const char *label = text;
+    struct access_record record = {.status = status, .code = why, .upstream_us = -1};
+
+    (void)peer_text; /* addresses are not written to logs */
+    snprintf(text, sizeof(text), "%d", status);
+    stats_add(story->stats, stats_series(STATS_refused_by_front, &label), 1);
+    record.at_wall_us = clock_wall_us();
+    access_log_write(&record);
+}
+
+struct front_app story_app(struct story *story)
+{
+    return (struct front_app){exchange_begin, on_refused, story};
+}

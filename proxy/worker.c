@@ -1,0 +1,193 @@
+/* Worker: see worker.h. */
+#include "worker.h"
+#include "check.h"
+#include "front.h"
+#include "log.h"
+#include "loop.h"
+#include "memory.h"
+#include "origin.h"
+#include "site.h"
+#include "story.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LISTENERS = 32, TURN_MS = 1000, DRAIN_TURN_MS = 20 };
+
+struct worker {
+    pthread_t thread;
+    struct commons *commons;
+    struct settings *settings; /* what it starts with; later the story's site holds it */
+    int fds[MAX_LISTENERS];
+    size_t fd_count;
+    pthread_barrier_t ready;
+    /* the thread's own */
+    struct loop *loop;
+    struct stats *stats;
+    struct story *story;
+    struct front *front;
+    bool is_draining, is_aborting;
+    struct timer deadline;
+};
+
+struct store *commons_join(struct commons *commons, struct loop *loop)
+{
+    return commons->redis != NULL ? store_redis_join(commons->redis, loop) : store_memory_join(commons->memory, loop);
+}
+
+static struct front_limits limits_of(const struct settings *settings, struct stats *stats)
+{
+    int workers = settings->workers;
+
+    return (struct front_limits){
+        .max_body_bytes = settings->max_body_bytes,
+        .max_header_bytes = settings->client.max_header_bytes,
+        .max_headers = settings->client.max_headers,
+        .max_connections = (settings->client.max_connections + workers - 1) / workers,
+        .max_per_address = settings->client.max_per_address,
+        .header_timeout_ms = settings->client.header_timeout_ms,
+        .body_timeout_ms = settings->client.body_timeout_ms,
+        .idle_timeout_ms = settings->client.idle_timeout_ms,
+        .write_timeout_ms = settings->client.write_timeout_ms,
+        .stats = stats,
+    };
+}
+
+static void set_up(struct worker *worker)
+{
+    struct commons *commons = worker->commons;
+    struct store *fallback;
+    struct front_limits limits;
+    struct front_app app;
+
+    worker->loop = loop_new();
+    worker->stats = stats_join();
+    fallback = commons->fallback == NULL ? NULL : store_memory_join(commons->fallback, worker->loop);
+    worker->story = story_new(worker->loop, commons_join(commons, worker->loop), fallback,
+                              site_new(worker->loop, commons->resolver, worker->settings, worker->stats), worker->stats);
+    limits = limits_of(worker->settings, worker->stats);
+    app = story_app(worker->story);
+    worker->front = front_new(worker->loop, &limits, &app);
+    for (size_t i = 0; i < worker->fd_count; i++)
+        front_listen(worker->front, worker->fds[i]);
+    settings_release(&worker->settings);
+}
+
+static void tear_down(struct worker *worker)
+{
+    front_free(worker->front);
+    story_free(worker->story);
+    loop_free(worker->loop);
+}
+
+static bool has_ended(const struct worker *worker)
+{
+    return worker->is_draining && front_connections(worker->front) == 0 && worker->story->exchanges == 0;
+}
+
+static void *run(void *arg)
+{
+    struct worker *worker = arg;
+
+    set_up(worker);
+    pthread_barrier_wait(&worker->ready);
+    while (!has_ended(worker))
+        loop_turn(worker->loop, worker->is_draining ? DRAIN_TURN_MS : TURN_MS);
+    timer_cancel(worker->loop, &worker->deadline);
+    tear_down(worker);
+    return NULL;
+}
+
+struct worker *worker_start(struct commons *commons, struct settings *settings, const int *fds, size_t fd_count)
+{
+    struct worker *worker = must_alloc(sizeof(*worker));
+
+    CHECK(fd_count <= MAX_LISTENERS);
+    worker->commons = commons;
+    worker->settings = settings_hold(settings);
+    memcpy(worker->fds, fds, fd_count * sizeof(*fds));
+    worker->fd_count = fd_count;
+    pthread_barrier_init(&worker->ready, NULL, 2);
+    CHECK(pthread_create(&worker->thread, NULL, run, worker) == 0);
+    pthread_barrier_wait(&worker->ready);
+    return worker;
+}
+
+/* ---- letters from the control thread ---- */
+
+struct order {
+    struct letter letter;
+    struct worker *worker;
+    struct settings *settings;
+};
+
+static void send_order(struct worker *worker, struct settings *settings, void (*deliver)(struct letter *, void *))
+{
+    struct order *order = must_alloc(sizeof(*order));
+
+    order->letter.deliver = deliver;
+    order->letter.arg = order;
+    order->worker = worker;
+    order->settings = settings == NULL ? NULL : settings_hold(settings);
+    loop_post(worker->loop, &order->letter);
+}
+
+static void on_reload(struct letter *letter, void *arg)
+{
+    struct order *order = arg;
+    struct worker *worker = order->worker;
+    struct front_limits limits = limits_of(order->settings, worker->stats);
+
+    (void)letter;
+    front_set_limits(worker->front, &limits);
+    story_set_site(worker->story, site_new(worker->loop, worker->commons->resolver, order->settings, worker->stats));
+    settings_release(&order->settings);
+    free(order);
+}
+
+void worker_reload(struct worker *worker, struct settings *settings)
+{
+    send_order(worker, settings, on_reload);
+}
+
+static void on_deadline(void *arg)
+{
+    struct worker *worker = arg;
+
+    log_warn("drain: %zu connections did not end in time and are cut", front_connections(worker->front));
+    worker->is_aborting = true;
+    front_abort(worker->front);
+}
+
+static void on_drain(struct letter *letter, void *arg)
+{
+    struct order *order = arg;
+    struct worker *worker = order->worker;
+
+    (void)letter;
+    free(order);
+    if (worker->is_draining)
+        return;
+    worker->is_draining = true;
+    front_stop_listening(worker->front);
+    front_drain(worker->front);
+    timer_init(&worker->deadline, on_deadline, worker);
+    timer_start(worker->loop, &worker->deadline,
+                mono_after(loop_now(worker->loop), site_settings(worker->story->site)->drain_timeout_ms));
+}
+
+void worker_drain(struct worker *worker)
+{
+    send_order(worker, NULL, on_drain);
+}
+
+void worker_join(struct worker **taken)
+{
+    struct worker *worker = *taken;
+
+    *taken = NULL;
+    pthread_join(worker->thread, NULL);
+    pthread_barrier_destroy(&worker->ready);
+    free(worker);
+}

@@ -20,7 +20,8 @@ void move_to(struct exchange *exchange, enum stage stage)
     exchange->stage = stage;
 }
 
-/* Disposal: runs once, however the exchange ended, and gives back all that it holds outside its request's memory. */
+/* Disposal: runs once, however the exchange ended, and gives back all that it holds outside its request's
+ * memory. */
 static void on_gone(void *arg)
 {
     struct exchange *exchange = arg;

@@ -1,4 +1,5 @@
-/* Exchange: one client's request, from its arrival to the last byte of its answer. The table of contents of the story.
+/* Exchange: one client's request, from its arrival to the last byte of its answer. The table of contents of
+ * the story.
  *
  *   identify  which route, who is asking, what does it cost?          stage_identify.c
  *   limit     all limits in one decision; go on, or refuse            stage_limit.c
@@ -8,8 +9,8 @@
  *   refuse    our own answers                                         stage_refuse.c
  *   account   one log line and the counters, whatever happened        stage_account.c
  *
- * An exchange lives in its request's memory; its disposal is registered first and is the only cleanup. Stages that end the
- * exchange do so as their last statement.
+ * An exchange lives in its request's memory; its disposal is registered first and is the only cleanup. Stages
+ * that end the exchange do so as their last statement.
  */
 #ifndef WEIR_EXCHANGE_H
 #define WEIR_EXCHANGE_H
@@ -101,10 +102,12 @@ void refuse(struct exchange *exchange, int status, const char *code, const char 
 enum { OWN_FIELDS_MAX = 24 };
 size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_t count);
 
-/* What a request to the upstream carries: the client's end-to-end fields and what we say of the hop. A `shared` one, for a load, goes
- * without conditions, ranges and Accept-Encoding, which are one client's own. */
+/* What a request to the upstream carries: the client's end-to-end fields and what we say of the hop. A
+ * `shared` one, for a load, goes without conditions, ranges and Accept-Encoding, which are one client's own.
+ */
 void build_origin_request(struct exchange *exchange, bool shared, struct origin_request *out);
 /* Expands a route's templates into memory of the request; values that are absent leave their tag out. */
-size_t expand_tags(struct exchange *exchange, const struct template *templates, size_t count, struct slice *out);
+size_t expand_tags(struct exchange *exchange, const struct template *templates, size_t count,
+                   struct slice *out);
 
 #endif

@@ -15,7 +15,8 @@ static void write_principal(struct exchange *exchange, char out[PRINCIPAL_HEX])
     char text[46];
     unsigned char principal[16];
 
-    principal_of(exchange->story->principals, SLICE("ip"), slice_of(text, address_write(&exchange->address, text)), principal);
+    principal_of(exchange->story->principals, SLICE("ip"),
+                 slice_of(text, address_write(&exchange->address, text)), principal);
     for (size_t i = 0; i < sizeof(principal); i++) {
         out[2 * i] = DIGITS[principal[i] >> 4];
         out[2 * i + 1] = DIGITS[principal[i] & 15];

@@ -22,8 +22,8 @@ static bool is_replaced(const struct exchange *exchange, struct slice name, bool
     return slice_eq(name, SLICE("via"));
 }
 
-static size_t add_theirs(struct exchange *exchange, const struct header *theirs, size_t their_count, bool is_object,
-                         struct header *out)
+static size_t add_theirs(struct exchange *exchange, const struct header *theirs, size_t their_count,
+                         bool is_object, struct header *out)
 {
     size_t count = 0, room = VIA_ROOM, len;
     char *via;
@@ -72,11 +72,13 @@ static size_t add_cache_fields(struct exchange *exchange, struct header *out, si
     if (headers->cache_status && exchange->is_cache_route)
         count = add_cache_status(exchange, out, count);
     if (exchange->was_deferred)
-        out[count++] = (struct header){SLICE("warning"), SLICE("199 weir \"invalidation kept until the store is back\"")};
+        out[count++] = (struct header){SLICE("warning"),
+                                       SLICE("199 weir \"invalidation kept until the store is back\"")};
     return count;
 }
 
-static void start(struct exchange *exchange, struct header *fields, size_t count, int64_t content_length, void (*on_ready)(void *))
+static void start(struct exchange *exchange, struct header *fields, size_t count, int64_t content_length,
+                  void (*on_ready)(void *))
 {
     struct response_head head = {exchange->status, fields, count, content_length};
 
@@ -84,7 +86,8 @@ static void start(struct exchange *exchange, struct header *fields, size_t count
     client_start(exchange->client, &head, on_ready, exchange);
 }
 
-static void send_pieces(struct exchange *exchange, const struct slice *pieces, size_t count, enum client_piece how)
+static void send_pieces(struct exchange *exchange, const struct slice *pieces, size_t count,
+                        enum client_piece how)
 {
     for (size_t i = 0; i < count; i++)
         exchange->body_bytes += (int64_t)pieces[i].len;
@@ -111,7 +114,8 @@ static void send_object(void *arg)
         if (block->len > 0)
             pieces[count++] = slice_of(block->bytes, block->len);
     }
-    send_pieces(exchange, pieces, count, exchange->object_block == object->block_count ? CLIENT_LAST : CLIENT_MORE);
+    send_pieces(exchange, pieces, count,
+                exchange->object_block == object->block_count ? CLIENT_LAST : CLIENT_MORE);
 }
 
 void stage_deliver_object(struct exchange *exchange, struct object *object)

@@ -1,4 +1,5 @@
-/* Fetch: one upstream request for one client alone, and what an unsafe one invalidates before its client is answered. */
+/* Fetch: one upstream request for one client alone, and what an unsafe one invalidates before its client is
+ * answered. */
 #include "exchange.h"
 #include "hop_headers.h"
 #include "loop.h"
@@ -10,8 +11,9 @@ enum { FORWARDED_ROOM = 512 };
 static bool is_one_clients_own(struct slice name)
 {
     static const struct slice NAMES[] = {
-        {"if-none-match", 13}, {"if-modified-since", 17}, {"if-match", 8}, {"if-unmodified-since", 19},
-        {"if-range", 8},       {"range", 5},              {"accept-encoding", 15},
+        {"if-none-match", 13},       {"if-modified-since", 17}, {"if-match", 8},
+        {"if-unmodified-since", 19}, {"if-range", 8},           {"range", 5},
+        {"accept-encoding", 15},
     };
 
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
@@ -41,7 +43,8 @@ static size_t add_forwarded(struct exchange *exchange, struct header *out, size_
     };
     struct forwarded forwarded = {0};
     char *room = client_alloc(exchange->client, FORWARDED_ROOM);
-    size_t needed = forwarded_write(&facts, exchange->fields, exchange->field_count, room, FORWARDED_ROOM, &forwarded);
+    size_t needed =
+        forwarded_write(&facts, exchange->fields, exchange->field_count, room, FORWARDED_ROOM, &forwarded);
 
     if (needed > FORWARDED_ROOM) {
         room = client_alloc(exchange->client, needed);
@@ -62,7 +65,8 @@ static struct slice rewritten(struct exchange *exchange)
 
     if (rewrite == NULL)
         return target;
-    len = template_expand(rewrite, &exchange->values, exchange->fields, exchange->field_count, query, NULL, 0);
+    len =
+        template_expand(rewrite, &exchange->values, exchange->fields, exchange->field_count, query, NULL, 0);
     if (len == SIZE_MAX)
         return target;
     room = len + 1 + query.len;
@@ -84,7 +88,8 @@ void build_origin_request(struct exchange *exchange, bool shared, struct origin_
     for (size_t i = 0; i < exchange->field_count; i++) {
         const struct header *field = &exchange->fields[i];
 
-        if (forwarded_replaces(field->name, exchange->peer_is_trusted) || (shared && is_one_clients_own(field->name)))
+        if (forwarded_replaces(field->name, exchange->peer_is_trusted) ||
+            (shared && is_one_clients_own(field->name)))
             continue;
         headers[count++] = *field;
     }
@@ -99,19 +104,21 @@ void build_origin_request(struct exchange *exchange, bool shared, struct origin_
     };
 }
 
-size_t expand_tags(struct exchange *exchange, const struct template *templates, size_t count, struct slice *out)
+size_t expand_tags(struct exchange *exchange, const struct template *templates, size_t count,
+                   struct slice *out)
 {
     size_t made = 0;
 
     for (size_t i = 0; i < count; i++) {
-        size_t len = template_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count, exchange->query,
-                                     NULL, 0);
+        size_t len = template_expand(&templates[i], &exchange->values, exchange->fields,
+                                     exchange->field_count, exchange->query, NULL, 0);
         char *text;
 
         if (len == SIZE_MAX || len == 0)
             continue;
         text = client_alloc(exchange->client, len);
-        template_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count, exchange->query, text, len);
+        template_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count,
+                        exchange->query, text, len);
         out[made++] = slice_of(text, len);
     }
     return made;
@@ -128,7 +135,8 @@ static void on_invalidated(void *arg, int64_t epoch)
     stage_deliver_stream(exchange, exchange->alone);
 }
 
-/* True: the client waits until the invalidation is recorded. The stream goes no further than its bounds meanwhile. */
+/* True: the client waits until the invalidation is recorded. The stream goes no further than its bounds
+ * meanwhile. */
 static bool starts_invalidation(struct exchange *exchange)
 {
     const struct route_rule *route = exchange->route;
@@ -142,7 +150,8 @@ static bool starts_invalidation(struct exchange *exchange)
     count = expand_tags(exchange, route->invalidates, route->invalidate_count, tags);
     if (count == 0)
         return false;
-    exchange->invalidation = invalidator_ask(exchange->story->invalidator, tags, count, on_invalidated, exchange);
+    exchange->invalidation =
+        invalidator_ask(exchange->story->invalidator, tags, count, on_invalidated, exchange);
     return true;
 }
 

@@ -70,10 +70,11 @@ static void find_address(struct exchange *exchange)
     const struct settings *settings = site_settings(exchange->site);
     struct address peer = peer_address(exchange->head->peer);
 
-    exchange->peer_is_trusted = address_is_in(&peer, settings->trusted_proxies, settings->trusted_proxy_count);
+    exchange->peer_is_trusted =
+        address_is_in(&peer, settings->trusted_proxies, settings->trusted_proxy_count);
     exchange->address = exchange->peer_is_trusted
-                            ? client_address(&peer, settings->trusted_proxies, settings->trusted_proxy_count, exchange->fields,
-                                             exchange->field_count)
+                            ? client_address(&peer, settings->trusted_proxies, settings->trusted_proxy_count,
+                                             exchange->fields, exchange->field_count)
                             : peer;
 }
 
@@ -106,7 +107,8 @@ static struct slice field_value(struct exchange *exchange, struct slice name)
     return slice_of(joined, len);
 }
 
-static void add_charge(struct exchange *exchange, const struct limit_rule *rule, struct slice kind, struct slice value)
+static void add_charge(struct exchange *exchange, const struct limit_rule *rule, struct slice kind,
+                       struct slice value)
 {
     struct limit_charge *charge = &exchange->limits.charges[exchange->limits.charge_count++];
 

@@ -5,7 +5,8 @@
 
 enum { FIELDS_ROOM = 2048 };
 
-/* Must the near cache be brought up to date before it may answer? With `push` the subscription does that, while it stands. */
+/* Must the near cache be brought up to date before it may answer? With `push` the subscription does that,
+ * while it stands. */
 static bool needs_epoch(const struct exchange *exchange)
 {
     const struct store *store = exchange->story->store;
@@ -43,7 +44,8 @@ void stage_limit(struct exchange *exchange)
     limiter_ask(exchange->story->limiter, &exchange->limits);
 }
 
-static size_t standings_of(const struct exchange *exchange, struct ratelimit_item *items, struct limit_standing *standings)
+static size_t standings_of(const struct exchange *exchange, struct ratelimit_item *items,
+                           struct limit_standing *standings)
 {
     size_t count = 0;
 
@@ -53,7 +55,8 @@ static size_t standings_of(const struct exchange *exchange, struct ratelimit_ite
 
         if (!exchange->limits.has_state[i])
             continue;
-        standings[count] = (struct limit_standing){rule->limit, state->available, state->retry_after_us, state->never};
+        standings[count] =
+            (struct limit_standing){rule->limit, state->available, state->retry_after_us, state->never};
         items[count] = (struct ratelimit_item){.name = slice_text(rule->name),
                                                .limit = rule->limit,
                                                .window_us = rule->window_us,
@@ -68,7 +71,8 @@ static size_t standings_of(const struct exchange *exchange, struct ratelimit_ite
 size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_t count)
 {
     const struct header_settings *headers = &site_settings(exchange->site)->headers;
-    struct ratelimit_dialects dialects = {headers->ratelimit_draft11, headers->ratelimit_plain, headers->ratelimit_x};
+    struct ratelimit_dialects dialects = {headers->ratelimit_draft11, headers->ratelimit_plain,
+                                          headers->ratelimit_x};
     struct ratelimit_item items[LIMITS_PER_REQUEST];
     struct limit_standing standings[LIMITS_PER_REQUEST];
     bool is_refused = exchange->limits.ruling == RULING_REFUSED;
@@ -83,6 +87,6 @@ size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_
         return count;
     room = client_alloc(exchange->client, FIELDS_ROOM);
     return count + ratelimit_fields(items, item_count, verdict_closest(standings, item_count), dialects,
-                                    is_refused ? verdict_reach(standings, item_count).retry_after_us : 0, room, FIELDS_ROOM,
-                                    out + count);
+                                    is_refused ? verdict_reach(standings, item_count).retry_after_us : 0,
+                                    room, FIELDS_ROOM, out + count);
 }

@@ -1,4 +1,5 @@
-/* Lookup: near cache, then store. Fresh: deliver. Stale but servable: deliver, and refresh behind. Absent: lead, or ride. */
+/* Lookup: near cache, then store. Fresh: deliver. Stale but servable: deliver, and refresh behind. Absent:
+ * lead, or ride. */
 #include "exchange.h"
 #include "cache_key.h"
 #include "digest.h"
@@ -87,9 +88,7 @@ static void on_landed(void *arg)
     exchange->result = rider->result;
     exchange->cache_detail = rider->why;
     switch (rider->outcome) {
-    case BOARDING_OBJECT:
-        stage_deliver_object(exchange, rider->object);
-        return;
+    case BOARDING_OBJECT: stage_deliver_object(exchange, rider->object); return;
     case BOARDING_STREAM:
         exchange->forward = FORWARD_MISS;
         exchange->is_stored = rider->is_stored;
@@ -97,9 +96,7 @@ static void on_landed(void *arg)
             exchange->upstream_us = rider->stream->waited_us;
         stage_deliver_stream(exchange, rider->stream);
         return;
-    case BOARDING_ALONE:
-        go_alone(exchange, FORWARD_MISS, rider->why);
-        return;
+    case BOARDING_ALONE: go_alone(exchange, FORWARD_MISS, rider->why); return;
     case BOARDING_FAILED:
         exchange->has_result = false;
         if (rider->fault != FAULT_NONE)
@@ -150,7 +147,8 @@ void stage_lookup(struct exchange *exchange)
     exchange->is_cache_route = true;
     bypass = reason_to_bypass(exchange);
     if (bypass != NULL || !make_key(exchange)) {
-        go_alone(exchange, bypass != NULL && strcmp(bypass, "method") == 0 ? FORWARD_METHOD : FORWARD_BYPASS, bypass);
+        go_alone(exchange, bypass != NULL && strcmp(bypass, "method") == 0 ? FORWARD_METHOD : FORWARD_BYPASS,
+                 bypass);
         return;
     }
     if (!may_use_near(exchange)) {

@@ -38,7 +38,8 @@ static struct header *begin_fields(struct exchange *exchange, size_t *count)
     return fields;
 }
 
-static void answer(struct exchange *exchange, int status, const char *code, struct header *fields, size_t count, struct slice body)
+static void answer(struct exchange *exchange, int status, const char *code, struct header *fields,
+                   size_t count, struct slice body)
 {
     if (exchange->stage != STAGE_DELIVERING)
         move_to(exchange, STAGE_DELIVERING);
@@ -52,7 +53,8 @@ static void answer(struct exchange *exchange, int status, const char *code, stru
 
 /* ---- by a limit ---- */
 
-static size_t violated_names(const struct exchange *exchange, struct slice *names, struct limit_standing *standings, size_t *standing_count)
+static size_t violated_names(const struct exchange *exchange, struct slice *names,
+                             struct limit_standing *standings, size_t *standing_count)
 {
     size_t violated = 0, count = 0;
 
@@ -93,7 +95,8 @@ static void answer_refusal(struct exchange *exchange, const struct refusal *refu
     if (proxy_error != NULL)
         count = add_proxy_status(exchange, fields, count, proxy_error);
     count = add_ratelimit_fields(exchange, fields, count);
-    answer(exchange, refusal_status(refusal->kind), refusal_code(refusal->kind), fields, count, slice_of(body, len));
+    answer(exchange, refusal_status(refusal->kind), refusal_code(refusal->kind), fields, count,
+           slice_of(body, len));
 }
 
 void refuse_by_limit(struct exchange *exchange)
@@ -124,7 +127,8 @@ void refuse_by_limit(struct exchange *exchange)
 void refuse_missing_key(struct exchange *exchange, const struct limit_rule *rule)
 {
     struct slice name = slice_text(rule->name);
-    struct refusal refusal = {.kind = REFUSED_KEY_MISSING, .limit = name, .violated = &name, .violated_count = 1};
+    struct refusal refusal = {
+        .kind = REFUSED_KEY_MISSING, .limit = name, .violated = &name, .violated_count = 1};
 
     exchange->refusing_limit = rule->name;
     exchange->limits.charge_count = 0;
@@ -133,8 +137,8 @@ void refuse_missing_key(struct exchange *exchange, const struct limit_rule *rule
 
 /* ---- for other reasons ---- */
 
-static void answer_problem(struct exchange *exchange, int status, const char *code, const char *detail, const char *proxy_error,
-                           bool tell_retry)
+static void answer_problem(struct exchange *exchange, int status, const char *code, const char *detail,
+                           const char *proxy_error, bool tell_retry)
 {
     char *body = client_alloc(exchange->client, PROBLEM_ROOM);
     size_t len = problem_body(status, code, detail, body, PROBLEM_ROOM), count;
@@ -177,14 +181,16 @@ void refuse_fault(struct exchange *exchange, enum fault fault)
 
     if (status == 0) /* nobody to tell; but whoever is still there must not hang */
         status = 502;
-    answer_problem(exchange, status, fault_code(fault), detail_of(fault), fault_proxy_error(fault), status == 503);
+    answer_problem(exchange, status, fault_code(fault), detail_of(fault), fault_proxy_error(fault),
+                   status == 503);
 }
 
 void refuse_upstream_status(struct exchange *exchange, int status)
 {
     bool is_timeout = status == 504;
 
-    answer_problem(exchange, status == 503 || is_timeout ? status : 502, is_timeout ? "upstream_timeout" : "upstream_error",
-                   "The load that this request waited for failed.", is_timeout ? "http_response_timeout" : "http_response_incomplete",
-                   false);
+    answer_problem(exchange, status == 503 || is_timeout ? status : 502,
+                   is_timeout ? "upstream_timeout" : "upstream_error",
+                   "The load that this request waited for failed.",
+                   is_timeout ? "http_response_timeout" : "http_response_incomplete", false);
 }

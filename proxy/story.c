@@ -17,7 +17,8 @@ static void on_wake(void *arg, const struct key32 *key)
     flights_wake(story->flights, key);
 }
 
-struct story *story_new(struct loop *loop, struct store *store, struct store *fallback, struct site *site, struct stats *stats)
+struct story *story_new(struct loop *loop, struct store *store, struct store *fallback, struct site *site,
+                        struct stats *stats)
 {
     struct story *story = must_alloc(sizeof(*story));
 

@@ -1,4 +1,5 @@
-/* Story: what one worker's exchanges share: its loop, stores and services, and the configuration new requests begin with. */
+/* Story: what one worker's exchanges share: its loop, stores and services, and the configuration new requests
+ * begin with. */
 #ifndef WEIR_STORY_H
 #define WEIR_STORY_H
 
@@ -24,9 +25,11 @@ struct story {
 };
 
 /* The stores pass to the story. */
-struct story *story_new(struct loop *loop, struct store *store, struct store *fallback, struct site *site, struct stats *stats);
-void story_set_site(struct story *story, struct site *site); /* takes the reference; requests under way keep theirs */
-void story_free(struct story *story);                        /* no exchange may be under way */
+struct story *story_new(struct loop *loop, struct store *store, struct store *fallback, struct site *site,
+                        struct stats *stats);
+void story_set_site(struct story *story,
+                    struct site *site); /* takes the reference; requests under way keep theirs */
+void story_free(struct story *story);   /* no exchange may be under way */
 struct front_app story_app(struct story *story);
 
 #endif

@@ -52,7 +52,8 @@ static void refuse(struct client_request *client, int status, const char *code, 
 {
     char body[PROBLEM_ROOM];
 
-    answer(client, status, SLICE("application/problem+json"), slice_of(body, problem_body(status, code, detail, body, sizeof(body))));
+    answer(client, status, SLICE("application/problem+json"),
+           slice_of(body, problem_body(status, code, detail, body, sizeof(body))));
 }
 
 /* ---- what may be asked ---- */
@@ -142,7 +143,8 @@ static void invalidate(struct admin_request *request, struct slice body)
     if (flaw != NULL)
         refuse(request->client, 400, "bad_tags", flaw);
     else
-        request->invalidation = invalidator_ask(request->admin->invalidator, tags, count, on_invalidated, request);
+        request->invalidation =
+            invalidator_ask(request->admin->invalidator, tags, count, on_invalidated, request);
     json_object_put(parsed);
 }
 
@@ -172,7 +174,8 @@ static bool token_is_right(const struct admin *admin, const struct request_head 
     return difference == 0;
 }
 
-/* A page in a browser on this host can post forms to us, but not with this type without being asked first (CORS). */
+/* A page in a browser on this host can post forms to us, but not with this type without being asked first
+ * (CORS). */
 static bool is_json(const struct request_head *head)
 {
     struct slice type = field(head, SLICE("content-type"));
@@ -195,7 +198,8 @@ static void route_read(struct admin_request *request, struct slice path)
     if (slice_eq(path, SLICE("/readyz"))) {
         bool is_ready = request->admin->is_ready;
 
-        answer(request->client, is_ready ? 200 : 503, SLICE("text/plain"), is_ready ? SLICE("ready\n") : SLICE("draining\n"));
+        answer(request->client, is_ready ? 200 : 503, SLICE("text/plain"),
+               is_ready ? SLICE("ready\n") : SLICE("draining\n"));
     } else if (slice_eq(path, SLICE("/metrics")))
         answer_metrics(request->client);
     else
@@ -244,7 +248,9 @@ struct admin *admin_start(struct loop *loop, struct commons *commons, const stru
     struct front_app app = {on_request, NULL, admin};
 
     admin->loop = loop;
-    admin->token = settings->admin_token == NULL ? NULL : must_copy(settings->admin_token, strlen(settings->admin_token));
+    admin->token = settings->admin_token == NULL
+                       ? NULL
+                       : must_copy(settings->admin_token, strlen(settings->admin_token));
     admin->store = commons_join(commons, loop);
     admin->invalidator = invalidator_new(loop, admin->store, stats_join());
     admin->front = front_new(loop, &limits, &app);

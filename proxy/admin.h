@@ -1,4 +1,5 @@
-/* Admin: the second port: health, metrics, invalidation. Runs on the control thread's loop with a store handle of its own. */
+/* Admin: the second port: health, metrics, invalidation. Runs on the control thread's loop with a store
+ * handle of its own. */
 #ifndef WEIR_ADMIN_H
 #define WEIR_ADMIN_H
 
@@ -7,7 +8,8 @@
 
 struct admin;
 
-struct admin *admin_start(struct loop *loop, struct commons *commons, const struct settings *settings, int fd);
+struct admin *admin_start(struct loop *loop, struct commons *commons, const struct settings *settings,
+                          int fd);
 void admin_set_ready(struct admin *admin, bool is_ready);
 /* Closes its connections; turn the loop until this says it may be freed. */
 void admin_stop(struct admin *admin);

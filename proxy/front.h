@@ -17,6 +17,7 @@
 struct client_request;
 struct front;
 struct loop;
+struct stats;
 
 struct request_head {
     struct slice method;    /* a token, upper case known methods compare byte for byte */
@@ -71,6 +72,7 @@ void client_send(struct client_request *request, const struct slice *pieces, siz
 
 /* One front per worker. Listening sockets are added by the worker (already bound and listening, fd passes to the front). */
 struct front *front_new(struct loop *loop, const struct front_limits *limits, const struct front_app *app);
+void front_set_stats(struct front *front, struct stats *stats); /* this thread's; without them nothing is counted */
 void front_set_limits(struct front *front, const struct front_limits *limits); /* reload */
 void front_listen(struct front *front, int fd);
 void front_stop_listening(struct front *front);

@@ -67,7 +67,8 @@ static bool complain(const struct listen_setting *at, FILE *errors)
 
 bool listener_open(const struct listen_setting *at, int copies, int *fds_out, FILE *errors)
 {
-    /* Sockets that share a port would also share it with a stranger's: a first bind without sharing finds out. */
+    /* Sockets that share a port would also share it with a stranger's: a first bind without sharing finds
+     * out. */
     int probe = open_one(at, false);
 
     if (probe < 0)

@@ -1,4 +1,5 @@
-/* Server: see server.h. The control thread: it starts the workers, listens on the admin port, and is told of signals by letters. */
+/* Server: see server.h. The control thread: it starts the workers, listens on the admin port, and is told of
+ * signals by letters. */
 #include "server.h"
 #include "admin.h"
 #include "check.h"
@@ -56,8 +57,10 @@ static void open_commons(struct server *server)
     struct commons *commons = &server->commons;
     bool is_memory = settings->store.kind == STORE_MEMORY;
 
-    /* With the memory store the near cache is the store of entries: what routes admit must fit (their max_object), within reason. */
-    commons->near = near_new(settings->near_cache_bytes, is_memory ? settings->near_cache_bytes / 4 : settings->near_object_bytes);
+    /* With the memory store the near cache is the store of entries: what routes admit must fit (their
+     * max_object), within reason. */
+    commons->near = near_new(settings->near_cache_bytes,
+                             is_memory ? settings->near_cache_bytes / 4 : settings->near_object_bytes);
     commons->resolver = resolver_new(RESOLVER_THREADS);
     if (is_memory)
         commons->memory = store_memory_new(commons->near);
@@ -74,6 +77,9 @@ static void close_commons(struct server *server)
 {
     struct commons *commons = &server->commons;
 
+    stats_probe(STATS_near_objects, NULL, NULL, NULL);
+    stats_probe(STATS_near_bytes, NULL, NULL, NULL);
+    stats_probe(STATS_near_evicted, NULL, NULL, NULL);
     if (commons->redis != NULL)
         store_redis_free(commons->redis);
     if (commons->memory != NULL)
@@ -85,7 +91,8 @@ static void close_commons(struct server *server)
 
 /* ---- workers ---- */
 
-/* All sockets are bound before anything starts, so that a taken port is an error of the start and not of one worker. */
+/* All sockets are bound before anything starts, so that a taken port is an error of the start and not of one
+ * worker. */
 static bool bind_all(struct server *server, int **fds_out, int *admin_fd)
 {
     const struct settings *settings = server->settings;
@@ -95,7 +102,8 @@ static bool bind_all(struct server *server, int **fds_out, int *admin_fd)
     if (!listener_open(&settings->admin, 1, admin_fd, stderr))
         return false;
     for (size_t i = 0; i < settings->listen_count; i++)
-        if (!listener_open(&settings->listens[i], settings->workers, fds + i * (size_t)settings->workers, stderr))
+        if (!listener_open(&settings->listens[i], settings->workers, fds + i * (size_t)settings->workers,
+                           stderr))
             return false;
     return true;
 }
@@ -178,7 +186,8 @@ static void on_signal(struct letter *letter, void *arg)
         worker_drain(server->workers[w]);
 }
 
-/* Signals are blocked in every thread and taken here, so that none interrupts anything. SIGUSR1 ends this thread. */
+/* Signals are blocked in every thread and taken here, so that none interrupts anything. SIGUSR1 ends this
+ * thread. */
 static void *wait_for_signals(void *arg)
 {
     struct server *server = arg;
@@ -232,9 +241,9 @@ static void serve(struct server *server)
     CHECK(pthread_create(&joiner, NULL, join_workers, server) == 0);
     CHECK(pthread_create(&server->signal_thread, NULL, wait_for_signals, server) == 0);
     admin_set_ready(server->admin, true);
-    log_info("weir %s: %d workers, %zu routes, listening on %s port %d, admin on %s port %d", WEIR_VERSION, server->settings->workers,
-             server->settings->route_count, server->settings->listens[0].host, server->settings->listens[0].port,
-             server->settings->admin.host, server->settings->admin.port);
+    log_info("weir %s: %d workers, %zu routes, listening on %s port %d, admin on %s port %d", WEIR_VERSION,
+             server->settings->workers, server->settings->route_count, server->settings->listens[0].host,
+             server->settings->listens[0].port, server->settings->admin.host, server->settings->admin.port);
     while (!server->is_stopping)
         loop_turn(server->loop, TURN_MS);
     while (!workers_have_ended(joiner))

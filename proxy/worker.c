@@ -33,10 +33,11 @@ struct worker {
 
 struct store *commons_join(struct commons *commons, struct loop *loop)
 {
-    return commons->redis != NULL ? store_redis_join(commons->redis, loop) : store_memory_join(commons->memory, loop);
+    return commons->redis != NULL ? store_redis_join(commons->redis, loop)
+                                  : store_memory_join(commons->memory, loop);
 }
 
-static struct front_limits limits_of(const struct settings *settings, struct stats *stats)
+static struct front_limits limits_of(const struct settings *settings)
 {
     int workers = settings->workers;
 
@@ -50,7 +51,6 @@ static struct front_limits limits_of(const struct settings *settings, struct sta
         .body_timeout_ms = settings->client.body_timeout_ms,
         .idle_timeout_ms = settings->client.idle_timeout_ms,
         .write_timeout_ms = settings->client.write_timeout_ms,
-        .stats = stats,
     };
 }
 
@@ -64,11 +64,13 @@ static void set_up(struct worker *worker)
     worker->loop = loop_new();
     worker->stats = stats_join();
     fallback = commons->fallback == NULL ? NULL : store_memory_join(commons->fallback, worker->loop);
-    worker->story = story_new(worker->loop, commons_join(commons, worker->loop), fallback,
-                              site_new(worker->loop, commons->resolver, worker->settings, worker->stats), worker->stats);
-    limits = limits_of(worker->settings, worker->stats);
+    worker->story =
+        story_new(worker->loop, commons_join(commons, worker->loop), fallback,
+                  site_new(worker->loop, commons->resolver, worker->settings, worker->stats), worker->stats);
+    limits = limits_of(worker->settings);
     app = story_app(worker->story);
     worker->front = front_new(worker->loop, &limits, &app);
+    front_set_stats(worker->front, worker->stats);
     for (size_t i = 0; i < worker->fd_count; i++)
         front_listen(worker->front, worker->fds[i]);
     settings_release(&worker->settings);
@@ -99,7 +101,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct worker *worker_start(struct commons *commons, struct settings *settings, const int *fds, size_t fd_count)
+struct worker *worker_start(struct commons *commons, struct settings *settings, const int *fds,
+                            size_t fd_count)
 {
     struct worker *worker = must_alloc(sizeof(*worker));
 
@@ -122,7 +125,8 @@ struct order {
     struct settings *settings;
 };
 
-static void send_order(struct worker *worker, struct settings *settings, void (*deliver)(struct letter *, void *))
+static void send_order(struct worker *worker, struct settings *settings,
+                       void (*deliver)(struct letter *, void *))
 {
     struct order *order = must_alloc(sizeof(*order));
 
@@ -137,11 +141,12 @@ static void on_reload(struct letter *letter, void *arg)
 {
     struct order *order = arg;
     struct worker *worker = order->worker;
-    struct front_limits limits = limits_of(order->settings, worker->stats);
+    struct front_limits limits = limits_of(order->settings);
 
     (void)letter;
     front_set_limits(worker->front, &limits);
-    story_set_site(worker->story, site_new(worker->loop, worker->commons->resolver, order->settings, worker->stats));
+    story_set_site(worker->story,
+                   site_new(worker->loop, worker->commons->resolver, order->settings, worker->stats));
     settings_release(&order->settings);
     free(order);
 }

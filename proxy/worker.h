@@ -12,18 +12,22 @@ struct worker;
 /* What the process's workers share. Outlives them. */
 struct commons {
     struct near *near;
-    struct store_memory *memory;   /* the store, where it is memory */
-    struct store_redis *redis;     /* the store, where it is Redis */
-    struct store_memory *fallback; /* for limits that are decided locally while Redis is away; NULL with the memory store */
+    struct store_memory *memory; /* the store, where it is memory */
+    struct store_redis *redis;   /* the store, where it is Redis */
+    struct store_memory
+        *fallback; /* for limits that are decided locally while Redis is away; NULL with the memory store */
     struct resolver *resolver;
 };
 
 struct store *commons_join(struct commons *commons, struct loop *loop); /* a handle for one more loop */
 
 /* Starts the thread; returns when it accepts connections on `fds`, which pass to it. */
-struct worker *worker_start(struct commons *commons, struct settings *settings, const int *fds, size_t fd_count);
-void worker_reload(struct worker *worker, struct settings *settings); /* new requests begin with it; holds it */
-void worker_drain(struct worker *worker); /* stops accepting; ends when its requests have, or by drain_timeout by force */
+struct worker *worker_start(struct commons *commons, struct settings *settings, const int *fds,
+                            size_t fd_count);
+void worker_reload(struct worker *worker,
+                   struct settings *settings); /* new requests begin with it; holds it */
+void worker_drain(
+    struct worker *worker); /* stops accepting; ends when its requests have, or by drain_timeout by force */
 void worker_join(struct worker **worker); /* waits for its end */
 
 #endif

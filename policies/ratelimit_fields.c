@@ -3,12 +3,13 @@
 #include "ratelimit_fields.h"
 
 #include "check.h"
+#include "json_text.h"
 #include "text.h"
 #include "verdict.h"
 
 /* RFC 9651 section 3.3.1: an Integer has at most fifteen digits. */
 #define LARGEST_INTEGER INT64_C(999999999999999)
-enum { US_PER_MS = 1000 };
+enum { US_PER_MS = 1000, DETAIL_ROOM = 512 };
 
 static int64_t published(int64_t number)
 {
@@ -161,32 +162,23 @@ static struct problem_words refusal_words(enum refusal_kind kind)
     return (struct problem_words){"", "", ""};
 }
 
-/* The inside of a JSON string. Bytes above ASCII are passed on: names come from the configuration, which is
- * UTF-8. */
-static void add_json_text(struct text *body, struct slice words)
-{
-    static const char hex[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < words.len; i++) {
-        char c = words.base[i];
-        if (c == '"' || c == '\\') {
-            text_add_char(body, '\\');
-            text_add_char(body, c);
-        } else if ((unsigned char)c < ' ') {
-            text_add(body, SLICE("\\u00"));
-            text_add_char(body, hex[(unsigned char)c >> 4]);
-            text_add_char(body, hex[(unsigned char)c & 15]);
-        } else {
-            text_add_char(body, c);
-        }
-    }
-}
-
 static void add_json_string(struct text *body, struct slice words)
 {
-    text_add_char(body, '"');
-    add_json_text(body, words);
-    text_add_char(body, '"');
+    text_add_json(body, words, SIZE_MAX);
+}
+
+static void add_detail(struct text *body, struct slice words, struct slice limit)
+{
+    char room[DETAIL_ROOM];
+    struct text detail = text_in(room, sizeof(room));
+
+    text_add(&detail, words);
+    text_add(&detail, limit);
+    text_add_char(&detail, '.');
+    text_add(body, SLICE(",\"detail\":"));
+    add_json_string(
+        body,
+        text_slice(&detail)); /* a name of hundreds of bytes is cut here; the member `limit` has it whole */
 }
 
 static void add_member(struct text *body, const char *name, const char *words)
@@ -217,10 +209,7 @@ size_t refusal_body(const struct refusal *refusal, char *out, size_t room)
     add_member(&body, "title", words.title);
     text_add(&body, SLICE(",\"status\":"));
     text_add_int(&body, refusal_status(refusal->kind));
-    text_add(&body, SLICE(",\"detail\":\""));
-    add_json_text(&body, slice_text(words.detail));
-    add_json_text(&body, refusal->limit);
-    text_add(&body, SLICE(".\""));
+    add_detail(&body, slice_text(words.detail), refusal->limit);
     add_member(&body, "code", refusal_code(refusal->kind));
     text_add(&body, SLICE(",\"limit\":"));
     add_json_string(&body, refusal->limit);

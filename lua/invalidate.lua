@@ -35,11 +35,11 @@ local function sweep()
     local life_us = tonumber(redis.call('ZSCORE', KEYS[1], '!life') or 0)
     local before_us = now_us - math.max(life_us, LEAST_KEPT_US)
     local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. score_text(before_us), 'WITHSCORES', 'LIMIT', 0, MOST_SWEPT + 3)
-    local floor = epoch_floor(KEYS[1], epoch)
-    for i = 1, #found, 2 do
-        if string.sub(found[i], 1, 1) == 't' then
+    local floor, swept = epoch_floor(KEYS[1], epoch), 0
+    for i = 1, #found, 2 do -- oldest first; the members that are no tags lie among them
+        if string.sub(found[i], 1, 1) == 't' and swept < MOST_SWEPT then
             redis.call('ZREM', KEYS[1], found[i])
-            floor = math.max(floor, tonumber(found[i + 1]))
+            floor, swept = math.max(floor, tonumber(found[i + 1])), swept + 1
         end
     end
     redis.call('ZADD', KEYS[1], 'GT', score_text(floor), '!floor')

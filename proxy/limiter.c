@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A turn sees two configurations when a reload falls into it, and one otherwise. */
-enum { MERGE_BUCKETS = 256, SITES_PER_TURN = 4 };
+enum { SITES_PER_TURN = 4 };
 
 /* The requests of one turn (or those of a turn that must be decided locally), on their way through one store.
  */
@@ -35,20 +35,6 @@ struct limiter {
 };
 
 /* ---- building a batch ---- */
-
-static uint32_t charges_hash(const struct limit_charge *charges, size_t count)
-{
-    uint32_t hash = (uint32_t)count;
-
-    for (size_t i = 0; i < count; i++) {
-        uint32_t word;
-
-        memcpy(&word, charges[i].principal, sizeof(word));
-        hash = (hash ^ word ^ (uint32_t)charges[i].cost) * 2654435761u;
-        hash ^= (uint32_t)((uintptr_t)charges[i].rule >> 4);
-    }
-    return hash;
-}
 
 static bool charges_equal(const struct limit_charge *a, const struct limit_charge *b, size_t count)
 {
@@ -97,34 +83,85 @@ static void hold_site(struct limit_batch *batch, struct site *site)
     batch->sites[batch->site_count++] = site_hold(site);
 }
 
-/* The chains of equal hashes live in arrays of the batch's size for the time of the building only. */
+/* Which tuple used a key last? Open addressing; lives for the time of the building only. */
+struct last_users {
+    struct last_user {
+        const struct limit_charge *charge; /* NULL: free */
+        size_t tuple;
+    } * places;
+    size_t mask;
+};
+
+static struct last_user *last_user_of(struct last_users *users, const struct limit_charge *charge)
+{
+    uint64_t word;
+    size_t at;
+
+    memcpy(&word, charge->principal, sizeof(word));
+    word = (word ^ ((uint64_t)(uintptr_t)charge->rule >> 4)) * UINT64_C(0x9E3779B97F4A7C15);
+    for (at = (size_t)(word >> 32) & users->mask; users->places[at].charge != NULL;
+         at = (at + 1) & users->mask)
+        if (users->places[at].charge->rule == charge->rule &&
+            memcmp(users->places[at].charge->principal, charge->principal, sizeof(charge->principal)) == 0)
+            break;
+    return &users->places[at];
+}
+
+/* A request joins an equal one before it unless a different one that shares a key came between: that one is
+ * to be decided first. */
+static bool find_equal(struct limit_batch *batch, struct last_users *users,
+                       const struct limit_request *request, size_t *tuple)
+{
+    const struct last_user *user = last_user_of(users, &request->charges[0]);
+
+    if (user->charge == NULL || batch->tuples[user->tuple].charge_count != request->charge_count ||
+        !charges_equal(batch->tuples[user->tuple].charges, request->charges, request->charge_count))
+        return false;
+    *tuple = user->tuple;
+    for (size_t i = 1; i < request->charge_count; i++)
+        if (last_user_of(users, &request->charges[i])->tuple != *tuple)
+            return false;
+    return true;
+}
+
+static size_t tuple_for(struct limit_batch *batch, struct last_users *users,
+                        const struct limit_request *request, size_t *uncharged)
+{
+    size_t tuple;
+
+    if (request->charge_count == 0) {
+        if (*uncharged == SIZE_MAX)
+            *uncharged = tuple_new(batch, NULL, 0);
+        return *uncharged;
+    }
+    if (find_equal(batch, users, request, &tuple))
+        return tuple;
+    tuple = tuple_new(batch, request->charges, request->charge_count);
+    for (size_t i = 0; i < request->charge_count; i++)
+        *last_user_of(users, &request->charges[i]) =
+            (struct last_user){&batch->tuples[tuple].charges[i], tuple};
+    return tuple;
+}
+
 static void gather(struct limit_batch *batch, struct link *requests)
 {
-    uint32_t heads[MERGE_BUCKETS] = {0};
-    uint32_t *next = must_alloc((batch->room + 1) * sizeof(*next));
+    struct last_users users = {.mask = 1};
+    size_t uncharged = SIZE_MAX;
 
+    while (users.mask < 2 * batch->charge_room + 1)
+        users.mask = users.mask * 2 + 1;
+    users.places = must_alloc((users.mask + 1) * sizeof(*users.places));
     while (!list_is_empty(requests)) {
         struct limit_request *request = LIST_OWNER(requests->next, struct limit_request, link);
-        uint32_t *head = &heads[charges_hash(request->charges, request->charge_count) % MERGE_BUCKETS];
-        uint32_t at = *head;
 
-        while (at != 0 &&
-               !(batch->tuples[at - 1].charge_count == request->charge_count &&
-                 charges_equal(batch->tuples[at - 1].charges, request->charges, request->charge_count)))
-            at = next[at - 1];
-        if (at == 0) {
-            at = (uint32_t)tuple_new(batch, request->charges, request->charge_count) + 1;
-            next[at - 1] = *head;
-            *head = at;
-        }
         hold_site(batch, request->site);
         request->batch = batch;
-        request->tuple = at - 1;
-        request->place = batch->tuples[at - 1].count++;
+        request->tuple = tuple_for(batch, &users, request, &uncharged);
+        request->place = batch->tuples[request->tuple].count++;
         list_leave(&request->link);
         list_append(&batch->asked, &request->link);
     }
-    free(next);
+    free(users.places);
 }
 
 static void batch_free(struct limit_batch *batch)

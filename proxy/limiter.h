@@ -1,7 +1,7 @@
 /* Limiter: collects the limit decisions of one loop turn and asks the store for all of them at once.
  *
- * Requests of a turn with the same charges become one tuple with a count; those of one turn count as
- * simultaneous, and among equal ones the order of arrival decides. Where the store fails, each limit's
+ * Requests of a turn with the same charges become one tuple with a count, as long as no other one that shares
+ * a key came between: who gets in is decided by the order of arrival. Where the store fails, each limit's
  * on_store_failure speaks: closed refuses, open passes, local asks this process's own memory store, in one
  * atomic decision for all local limits of the request.
  */

@@ -36,6 +36,7 @@ struct flight {
     struct link riders;   /* parked: not told anything yet */
     struct rider *leader; /* the one whose plan is loaded, while it is aboard */
     bool has_waited;
+    int outdated_answers;
     struct load_token token, waited;
     int64_t epoch;
     struct object *stand_in;
@@ -572,7 +573,10 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
     /* A rider may have boarded after an invalidation that this answer does not know of yet. */
     if (answer_is_outdated(flight, answer) || (token_is_set(flight->token) && is_outdated(flight))) {
         release_lock(flight, RELEASE_CANCELLED, 0, 0);
-        start_lookup(flight);
+        if (++flight->outdated_answers < OUTDATED_ANSWERS_MAX)
+            start_lookup(flight);
+        else
+            land_alone(flight, "invalidated");
         return;
     }
     switch (answer->kind) {

@@ -61,8 +61,9 @@ struct node_path node_path(const struct node *node)
     return path;
 }
 
-static void complain_of(struct complaints *complaints, const struct node *node, int line, int column,
-                        const char *format, va_list args)
+__attribute__((format(printf, 5, 0))) static void complain_of(struct complaints *complaints,
+                                                              const struct node *node, int line, int column,
+                                                              const char *format, va_list args)
 {
     struct node_path path = node_path(node);
     char *text = NULL;

@@ -10,12 +10,12 @@
 
 enum {
     FLIGHT_BUCKETS = 4096,
-    LEASE_MS = 3000,        /* how long a dead owner keeps others waiting */
-    RENEW_MS = 1000,        /* two renewals may be lost */
-    POLL_MS = 100,          /* backstop for a wake that got lost */
-    PASS_MARKER_MS = 10000, /* for how long "not shareable" is remembered */
-    FAILED_MARKER_MS =
-        1000, /* for how long a failure is shared with those who waited, and refreshes back off */
+    LEASE_MS = 3000,          /* how long a dead owner keeps others waiting */
+    RENEW_MS = 1000,          /* two renewals may be lost */
+    POLL_MS = 100,            /* backstop for a wake that got lost */
+    PASS_MARKER_MS = 10000,   /* for how long "not shareable" is remembered */
+    FAILED_MARKER_MS = 1000,  /* for how long a failure is shared with its waiters, and refreshes back off */
+    OUTDATED_ANSWERS_MAX = 3, /* then the store lacks an invalidation that is known here: serve none of it */
 };
 
 enum flight_state {

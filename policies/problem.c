@@ -1,26 +1,12 @@
 /* Problem: see problem.h. */
 #include "problem.h"
+#include "status_text.h"
 #include "text.h"
 
 static const char *type_of(int status)
 {
     return status == 503 ? "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
                          : "about:blank";
-}
-
-static const char *title_of(int status)
-{
-    switch (status) {
-    case 400: return "Bad Request";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 413: return "Content Too Large";
-    case 500: return "Internal Server Error";
-    case 502: return "Bad Gateway";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    }
-    return "Error";
 }
 
 size_t problem_body(int status, const char *code, const char *detail, char *out, size_t room)
@@ -30,7 +16,7 @@ size_t problem_body(int status, const char *code, const char *detail, char *out,
     text_add(&text, SLICE("{\"type\":\""));
     text_add(&text, slice_text(type_of(status)));
     text_add(&text, SLICE("\",\"title\":\""));
-    text_add(&text, slice_text(title_of(status)));
+    text_add(&text, slice_text(status_text(status)));
     text_add(&text, SLICE("\",\"status\":"));
     text_add_int(&text, status);
     text_add(&text, SLICE(",\"detail\":\""));

@@ -19,6 +19,8 @@ struct front;
 struct loop;
 struct stats;
 
+enum { CLIENT_MAX_PIECES = 64 }; /* of one client_send() */
+
 struct request_head {
     struct slice method;    /* a token, upper case known methods compare byte for byte */
     struct slice target;    /* origin form as received: starts with '/', may hold '?' */
@@ -34,10 +36,12 @@ struct request_head {
 };
 
 struct response_head {
-    int status;
-    const struct header *headers; /* lower-case names; without date, connection, content-length, transfer-encoding */
+    int status;                   /* 200..999 */
+    const struct header *headers; /* lower-case names; without date, connection, content-length, transfer-encoding. Names are
+                                     tokens and values hold no control bytes: whoever made them has seen to it */
     size_t header_count;
-    int64_t content_length; /* -1: unknown, framed by the front */
+    int64_t content_length; /* -1: unknown, framed by the front. Bytes beyond it are never sent; an answer that ends before
+                               it is one that broke */
 };
 
 enum client_piece { CLIENT_MORE, CLIENT_LAST, CLIENT_BROKEN /* the client must see a failure, not a short success */ };
@@ -58,7 +62,8 @@ struct front_limits {
 
 const struct request_head *client_head(const struct client_request *request);
 void *client_alloc(struct client_request *request, size_t bytes); /* zeroed, freed after `gone` */
-void client_on_gone(struct client_request *request, void (*gone)(void *arg), void *arg); /* set once, before anything else */
+/* Set once, before anything else. A client that closes its half of the connection while it waits has left, too. */
+void client_on_gone(struct client_request *request, void (*gone)(void *arg), void *arg);
 
 /* The answer's head; nothing is written yet. `on_ready` runs (on a later event, never inside client_send) when the pieces
  * of the last client_send() are no longer needed and more may be sent; never after CLIENT_LAST or CLIENT_BROKEN. Head and
@@ -70,10 +75,12 @@ void client_start(struct client_request *request, const struct response_head *he
  * After CLIENT_LAST or CLIENT_BROKEN the request may be gone when the call returns: let it be the last statement. */
 void client_send(struct client_request *request, const struct slice *pieces, size_t count, enum client_piece how);
 
-/* One front per worker. Listening sockets are added by the worker (already bound and listening, fd passes to the front). */
+/* One front per worker. Listening sockets are added by the worker (already bound and listening, fd passes to the front).
+ * The process must ignore SIGPIPE. A client with `max_per_address` connections to this front gets a 503 on the next one;
+ * IPv6 addresses count by their /64. At `max_connections` the front does not accept: clients wait in the kernel's queue. */
 struct front *front_new(struct loop *loop, const struct front_limits *limits, const struct front_app *app);
+void front_set_limits(struct front *front, const struct front_limits *limits); /* reload: for what comes from now on */
 void front_set_stats(struct front *front, struct stats *stats); /* this thread's; without them nothing is counted */
-void front_set_limits(struct front *front, const struct front_limits *limits); /* reload */
 void front_listen(struct front *front, int fd);
 void front_stop_listening(struct front *front);
 void front_drain(struct front *front);          /* idle connections close now, others after their answer */

@@ -37,7 +37,13 @@ void timer_cancel(struct loop *loop, struct timer *timer); /* fine when not runn
 /* Work for the end of this turn. Deferring a task that already waits does nothing. Tasks of one phase run in the order they
  * were deferred. `run` may defer again, itself too (it then runs again in this turn: see to it that this ends).
  * What is deferred while the turn's last writes complete runs in the next turn, which then does not wait. */
-enum loop_phase { LOOP_ARRIVE, LOOP_DECIDE, LOOP_SEND, LOOP_PHASES };
+enum loop_phase {
+    LOOP_ARRIVE, /* requests are shown */
+    LOOP_DECIDE, /* questions of the turn go out together */
+    LOOP_SEND,   /* what was collected is written */
+    LOOP_SETTLE, /* what is still open after all that, such as a client to be watched while it waits */
+    LOOP_PHASES
+};
 
 struct task {
     struct task *next, *before;

@@ -52,9 +52,9 @@ struct near {
     pthread_mutex_t
         changing; /* one change of the tag table at a time, so that epochs are published in order */
     _Atomic int64_t epoch;
-    _Atomic int64_t version; /* of the tag table; read on every find, written only with `changing` */
-    _Atomic size_t bytes;    /* objects, nodes and chains; the tag table counts itself */
-    _Atomic unsigned next_to_evict;
+    _Atomic int64_t version;        /* of the tag table; read on every find, written only with `changing` */
+    _Atomic size_t bytes;           /* objects, nodes and chains; the tag table counts itself */
+    _Atomic size_t objects[SHARDS]; /* written under each shard's lock, compared without */
 };
 
 static uint64_t hash_key(const struct near *near, const struct key32 *key)
@@ -90,13 +90,19 @@ static struct node *node_of(struct sieve_node *queue)
     return (struct node *)(void *)((char *)queue - offsetof(struct node, queue));
 }
 
+static void note_count(struct near *near, const struct shard *shard)
+{
+    atomic_store_explicit(&near->objects[shard - near->shards], shard->sieve.count, memory_order_relaxed);
+}
+
 /* Under the shard's lock. The node is then the caller's, to give to free_node() once the lock is released. */
-static struct node *take_out(struct shard *shard, struct node **link)
+static struct node *take_out(struct near *near, struct shard *shard, struct node **link)
 {
     struct node *node = *link;
 
     *link = node->next;
     sieve_remove(&shard->sieve, &node->queue);
+    note_count(near, shard);
     return node;
 }
 
@@ -136,9 +142,9 @@ struct object *near_find(struct near *near, const struct key32 *key, struct mono
         struct object *object = (*link)->object;
 
         if (now.ms >= object_gone_at(object).ms) {
-            dropped = take_out(shard, link);
+            dropped = take_out(near, shard, link);
         } else if (!is_valid(near, object)) {
-            dropped = take_out(shard, link);
+            dropped = take_out(near, shard, link);
             shard->invalidated++;
         } else {
             sieve_touch(&(*link)->queue);
@@ -155,13 +161,29 @@ static size_t used_bytes(const struct near *near)
     return atomic_load_explicit(&near->bytes, memory_order_relaxed) + tag_table_bytes(near->tags);
 }
 
-/* Shards take turns, so that all of them age alike. False: there is nothing left to evict. */
+/* Keys spread evenly, so the fullest shard holds the oldest of all. Taking turns instead would now and then
+ * empty a shard down to what is in use. */
+static struct shard *fullest_shard(struct near *near)
+{
+    size_t fullest = 0, most = 0;
+
+    for (size_t i = 0; i < SHARDS; i++) {
+        size_t objects = atomic_load_explicit(&near->objects[i], memory_order_relaxed);
+
+        if (objects > most) {
+            most = objects;
+            fullest = i;
+        }
+    }
+    return most == 0 ? NULL : &near->shards[fullest];
+}
+
+/* False: there is nothing left to evict. */
 static bool evict_one(struct near *near)
 {
-    unsigned first = atomic_fetch_add_explicit(&near->next_to_evict, 1, memory_order_relaxed);
+    struct shard *shard;
 
-    for (unsigned i = 0; i < SHARDS; i++) {
-        struct shard *shard = &near->shards[(first + i) % SHARDS];
+    while ((shard = fullest_shard(near)) != NULL) {
         struct node *evicted = NULL;
 
         pthread_mutex_lock(&shard->lock);
@@ -170,12 +192,12 @@ static bool evict_one(struct near *near)
         if (victim != NULL) {
             const struct key32 *key = &node_of(victim)->object->key;
 
-            evicted = take_out(shard, find_link(near, shard, hash_key(near, key), key));
+            evicted = take_out(near, shard, find_link(near, shard, hash_key(near, key), key));
             CHECK(evicted == node_of(victim));
             shard->evicted++;
         }
         pthread_mutex_unlock(&shard->lock);
-        if (evicted != NULL) {
+        if (evicted != NULL) { /* else another thread was faster: look again */
             free_node(near, evicted);
             return true;
         }
@@ -215,10 +237,11 @@ void near_put(struct near *near, struct object *object)
     struct node **link = find_link(near, shard, hash, &object->key);
 
     if (*link != NULL)
-        replaced = take_out(shard, link);
+        replaced = take_out(near, shard, link);
     fresh->next = *link;
     *link = fresh;
     sieve_insert(&shard->sieve, &fresh->queue);
+    note_count(near, shard);
     pthread_mutex_unlock(&shard->lock);
     free_node(near, replaced);
 }
@@ -233,7 +256,7 @@ void near_drop(struct near *near, const struct key32 *key)
     struct node **link = find_link(near, shard, hash, key);
 
     if (*link != NULL)
-        dropped = take_out(shard, link);
+        dropped = take_out(near, shard, link);
     pthread_mutex_unlock(&shard->lock);
     free_node(near, dropped);
 }
@@ -247,7 +270,7 @@ void near_clear(struct near *near)
         pthread_mutex_lock(&shard->lock);
         for (size_t c = 0; c <= near->chain_mask; c++) {
             while (shard->chains[c] != NULL) {
-                struct node *node = take_out(shard, &shard->chains[c]);
+                struct node *node = take_out(near, shard, &shard->chains[c]);
 
                 node->next = cleared;
                 cleared = node;

@@ -1,0 +1,918 @@
+/* Store memory: every promise of the five operations, with the clock in the test's hand. */
+#include "digest.h"
+#include "loop.h"
+#include "objects.h"
+#include "settings.h"
+#include "store.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MIB = 1024 * 1024, LEASE_MS = 5000 };
+
+static int64_t clock_us = 1000000000;
+
+static int64_t read_clock(void)
+{
+    return clock_us;
+}
+
+static struct mono_ms now_ms(void)
+{
+    return (struct mono_ms){clock_us / 1000};
+}
+
+static void pass_ms(int64_t ms)
+{
+    clock_us += ms * 1000;
+}
+
+/* One process: a near cache, the store, one worker. */
+struct fixture {
+    struct near *near;
+    struct store_memory *memory;
+    struct loop *loop;
+    struct store *store;
+    size_t wakes;
+    struct key32 woken;
+};
+
+static void on_wake(void *arg, const struct key32 *key)
+{
+    struct fixture *f = arg;
+
+    f->wakes++;
+    f->woken = *key;
+}
+
+static void set_up(struct fixture *f)
+{
+    *f = (struct fixture){.near = near_new(4 * MIB, MIB), .loop = loop_new()};
+    f->memory = store_memory_new(f->near);
+    store_memory_use_clock(f->memory, read_clock);
+    f->store = store_memory_join(f->memory, f->loop);
+    f->store->on_wake = on_wake;
+    f->store->on_wake_arg = f;
+}
+
+static void tear_down(struct fixture *f)
+{
+    f->store->ops->free(f->store);
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    loop_free(f->loop);
+    store_memory_free(f->memory);
+    near_free(f->near);
+}
+
+/* ---- one operation, to its end ---- */
+
+struct answer { /* of any operation */
+    int calls;
+    enum fault fault;
+    struct lookup_answer lookup; /* object held */
+    enum fill_result fill;
+    bool was_held;
+    int64_t epoch;
+};
+
+static void on_lookup(void *arg, enum fault fault, const struct lookup_answer *lookup)
+{
+    struct answer *answer = arg;
+
+    answer->calls++;
+    answer->fault = fault;
+    answer->lookup = *lookup;
+    if (lookup->object != NULL)
+        object_hold(lookup->object);
+}
+
+static void on_fill(void *arg, enum fault fault, enum fill_result result)
+{
+    struct answer *answer = arg;
+
+    answer->calls++;
+    answer->fault = fault;
+    answer->fill = result;
+}
+
+static void on_release(void *arg, enum fault fault, bool was_held)
+{
+    struct answer *answer = arg;
+
+    answer->calls++;
+    answer->fault = fault;
+    answer->was_held = was_held;
+}
+
+static void on_invalidate(void *arg, enum fault fault, int64_t epoch)
+{
+    struct answer *answer = arg;
+
+    answer->calls++;
+    answer->fault = fault;
+    answer->epoch = epoch;
+}
+
+static void wait_for(struct fixture *f, const struct answer *answer)
+{
+    cr_assert_eq(answer->calls, 0, "never inside the start");
+    loop_turn(f->loop, 0);
+    cr_assert_eq(answer->calls, 1, "within the turn");
+    cr_assert_eq(answer->fault, FAULT_NONE);
+}
+
+static struct lookup_answer look_as_waiter(struct fixture *f, uint64_t number, const char *tag,
+                                           struct load_token waited)
+{
+    struct slice tags[1] = {slice_text(tag)};
+    struct lookup_ask ask = {.key = test_key(number),
+                             .tags = tags,
+                             .tag_count = tag == NULL ? 0 : 1,
+                             .waited = waited,
+                             .lease_ms = LEASE_MS};
+    struct answer answer = {0};
+
+    store_lookup(f->store, &ask, on_lookup, &answer);
+    tags[0] = SLICE("overwritten: the store has its copy");
+    wait_for(f, &answer);
+    return answer.lookup;
+}
+
+/* The object of the answer is checked for, then let go: only its presence matters to the caller. */
+static struct lookup_answer look(struct fixture *f, uint64_t number, const char *tag)
+{
+    struct lookup_answer answer = look_as_waiter(f, number, tag, (struct load_token){0, 0});
+    struct object *object = answer.object;
+
+    object_release(&object);
+    return answer;
+}
+
+static enum fill_result fill_lives(struct fixture *f, uint64_t number, struct lookup_answer load,
+                                   const char *tag, int64_t fresh_ms, int64_t stale_ms, int64_t error_ms)
+{
+    struct object *object = test_object(number, load.epoch, tag, 10, fresh_ms, stale_ms, error_ms, now_ms());
+    struct lifetimes lifetimes = {fresh_ms, stale_ms, error_ms, 0};
+    struct key32 key = test_key(number);
+    struct answer answer = {0};
+
+    store_fill(f->store, &key, load.load, object, &lifetimes, on_fill, &answer);
+    object_release(&object);
+    wait_for(f, &answer);
+    return answer.fill;
+}
+
+static enum fill_result fill(struct fixture *f, uint64_t number, struct lookup_answer load, const char *tag)
+{
+    return fill_lives(f, number, load, tag, 1000, 2000, 3000);
+}
+
+static bool release(struct fixture *f, uint64_t number, struct load_token token, enum release_reason why,
+                    int status, int64_t marker_ms)
+{
+    struct key32 key = test_key(number);
+    struct answer answer = {0};
+
+    store_release(f->store, &key, token, why, status, marker_ms, on_release, &answer);
+    wait_for(f, &answer);
+    return answer.was_held;
+}
+
+static bool renew(struct fixture *f, uint64_t number, struct load_token token, int64_t lease_ms)
+{
+    struct key32 key = test_key(number);
+    struct answer answer = {0};
+
+    store_renew(f->store, &key, token, lease_ms, on_release, &answer);
+    wait_for(f, &answer);
+    return answer.was_held;
+}
+
+static int64_t invalidate(struct fixture *f, const char *tag)
+{
+    struct slice tags[1] = {slice_text(tag)};
+    struct answer answer = {0};
+
+    store_invalidate(f->store, tags, 1, on_invalidate, &answer);
+    wait_for(f, &answer);
+    return answer.epoch;
+}
+
+static bool same(struct load_token a, struct load_token b)
+{
+    return a.hi == b.hi && a.lo == b.lo;
+}
+
+static bool is_none(struct load_token token)
+{
+    return same(token, (struct load_token){0, 0});
+}
+
+/* Wakes travel by letter; a turn that has none to deliver changes nothing. */
+static size_t wakes_after_turns(struct fixture *f)
+{
+    loop_turn(f->loop, 0);
+    loop_turn(f->loop, 0);
+    return f->wakes;
+}
+
+/* ---- lookup, fill ---- */
+
+Test(store_memory, one_loads_the_others_wait_and_then_all_are_served)
+{
+    struct fixture f;
+    struct lookup_answer load, wait;
+    struct key32 key = test_key(1);
+
+    set_up(&f);
+    load = look(&f, 1, "a");
+    cr_assert_eq(load.kind, LOOKUP_LOAD);
+    cr_assert_not(is_none(load.load));
+    cr_assert_null(load.object);
+    pass_ms(100);
+    wait = look(&f, 1, "a");
+    cr_assert_eq(wait.kind, LOOKUP_WAIT);
+    cr_assert(same(wait.load, load.load), "waiters learn whom they wait for");
+    cr_assert_eq(wait.wait_ms, LEASE_MS - 100);
+    cr_assert_eq(look(&f, 2, "a").kind, LOOKUP_LOAD, "keys are apart");
+    cr_assert_eq(fill(&f, 1, load, "a"), FILL_STORED);
+    cr_assert_eq(wakes_after_turns(&f), 1);
+    cr_assert_eq(memcmp(&f.woken, &key, sizeof(key)), 0);
+    cr_assert_eq(look(&f, 1, "a").kind, LOOKUP_FRESH);
+    tear_down(&f);
+}
+
+Test(store_memory, nobody_is_woken_where_nobody_waits)
+{
+    struct fixture f;
+
+    set_up(&f);
+    cr_assert_eq(fill(&f, 1, look(&f, 1, NULL), NULL), FILL_STORED);
+    cr_assert(release(&f, 2, look(&f, 2, NULL).load, RELEASE_FAILED, 502, 1000));
+    cr_assert_eq(wakes_after_turns(&f), 0);
+    tear_down(&f);
+}
+
+Test(store_memory, each_lifetime_ends_where_the_next_begins)
+{
+    static const struct {
+        const char *why;
+        int64_t age_ms;
+        enum lookup_kind kind;
+        bool has_object;
+    } rows[] = {
+        {"last fresh millisecond", 999, LOOKUP_FRESH, true},
+        {"stale, and its first asker refreshes", 1000, LOOKUP_STALE, true},
+        {"last stale millisecond", 1999, LOOKUP_STALE, true},
+        {"only instead of an error", 2000, LOOKUP_LOAD, true},
+        {"last moment of that", 2999, LOOKUP_LOAD, true},
+        {"gone", 3000, LOOKUP_LOAD, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fixture f;
+        struct lookup_answer answer;
+
+        set_up(&f);
+        cr_assert_eq(fill(&f, 1, look(&f, 1, NULL), NULL), FILL_STORED);
+        pass_ms(rows[i].age_ms);
+        answer = look(&f, 1, NULL);
+        cr_assert_eq(answer.kind, rows[i].kind, "%s", rows[i].why);
+        cr_assert_eq(answer.object != NULL, rows[i].has_object, "%s", rows[i].why);
+        cr_assert_eq(is_none(answer.load), rows[i].kind == LOOKUP_FRESH, "%s", rows[i].why);
+        tear_down(&f);
+    }
+}
+
+Test(store_memory, exactly_one_refreshes_a_stale_object)
+{
+    struct fixture f;
+    struct lookup_answer refresh;
+
+    set_up(&f);
+    fill(&f, 1, look(&f, 1, NULL), NULL);
+    pass_ms(1000);
+    refresh = look(&f, 1, NULL);
+    for (int i = 0; i < 5; i++) {
+        struct lookup_answer other = look(&f, 1, NULL);
+
+        cr_assert_eq(other.kind, LOOKUP_STALE);
+        cr_assert(is_none(other.load));
+    }
+    cr_assert_eq(fill(&f, 1, refresh, NULL), FILL_STORED);
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_FRESH);
+    tear_down(&f);
+}
+
+Test(store_memory, a_failed_refresh_backs_off_and_keeps_the_copy)
+{
+    struct fixture f;
+    struct lookup_answer answer;
+
+    set_up(&f);
+    fill(&f, 1, look(&f, 1, NULL), NULL);
+    pass_ms(1000);
+    cr_assert(release(&f, 1, look(&f, 1, NULL).load, RELEASE_FAILED, 503, 500));
+    answer = look(&f, 1, NULL);
+    cr_assert_eq(answer.kind, LOOKUP_STALE);
+    cr_assert(is_none(answer.load));
+    pass_ms(500);
+    cr_assert_not(is_none(look(&f, 1, NULL).load), "then it is tried again");
+    tear_down(&f);
+}
+
+Test(store_memory, a_load_that_an_invalidation_overtook_is_not_stored)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, "a");
+    look(&f, 1, "a");
+    invalidate(&f, "a");
+    cr_assert_eq(fill(&f, 1, load, "a"), FILL_INVALIDATED);
+    cr_assert_eq(wakes_after_turns(&f), 1, "whoever waited is woken all the same");
+    cr_assert_eq(look(&f, 1, "a").kind, LOOKUP_LOAD, "and the lock is free");
+    tear_down(&f);
+}
+
+Test(store_memory, a_tag_that_only_the_response_reveals_counts_as_well)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    invalidate(&f, "revealed");
+    cr_assert_eq(fill(&f, 1, load, "revealed"), FILL_INVALIDATED);
+    load = look(&f, 1, NULL);
+    cr_assert_eq(fill(&f, 1, load, "revealed"), FILL_STORED);
+    tear_down(&f);
+}
+
+Test(store_memory, an_object_that_claims_a_later_epoch_than_its_load_is_judged_by_the_load)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, "a");
+    load.epoch = invalidate(&f, "a");
+    cr_assert_eq(fill(&f, 1, load, "a"), FILL_INVALIDATED);
+    tear_down(&f);
+}
+
+Test(store_memory, an_invalidation_outdates_what_is_stored)
+{
+    struct fixture f;
+    int64_t epoch;
+
+    set_up(&f);
+    fill(&f, 1, look(&f, 1, "a"), "a");
+    epoch = invalidate(&f, "a");
+    cr_assert_geq(epoch, clock_us, "the epoch is of the store's time");
+    cr_assert_gt(invalidate(&f, "b"), epoch, "and advances even if time does not");
+    struct lookup_answer load = look(&f, 1, "a");
+
+    cr_assert_eq(load.kind, LOOKUP_LOAD);
+    cr_assert_null(load.object, "not even instead of an error");
+    cr_assert_eq(load.epoch, near_epoch(f.near));
+    tear_down(&f);
+}
+
+Test(store_memory, a_doomed_load_is_taken_over_rather_than_waited_for)
+{
+    struct fixture f;
+    struct lookup_answer doomed, load;
+
+    set_up(&f);
+    doomed = look(&f, 1, "a");
+    cr_assert_eq(look(&f, 1, "a").kind, LOOKUP_WAIT);
+    invalidate(&f, "b");
+    cr_assert_eq(look(&f, 1, "a").kind, LOOKUP_WAIT, "another tag dooms nothing");
+    invalidate(&f, "a");
+    load = look(&f, 1, "a");
+    cr_assert_eq(load.kind, LOOKUP_LOAD);
+    cr_assert_eq(fill(&f, 1, doomed, "a"), FILL_SUPERSEDED);
+    cr_assert_eq(wakes_after_turns(&f), 0, "and ends nothing for those who wait");
+    cr_assert_not(release(&f, 1, doomed.load, RELEASE_FAILED, 502, 1000));
+    cr_assert_eq(fill(&f, 1, load, "a"), FILL_STORED);
+    cr_assert_eq(wakes_after_turns(&f), 1, "who waited for the first is woken by the second");
+    tear_down(&f);
+}
+
+Test(store_memory, a_lease_ends_by_itself_and_its_owner_is_fenced_off)
+{
+    struct fixture f;
+    struct lookup_answer old, load;
+
+    set_up(&f);
+    old = look(&f, 1, NULL);
+    pass_ms(LEASE_MS - 1);
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_WAIT);
+    pass_ms(1);
+    load = look(&f, 1, NULL);
+    cr_assert_eq(load.kind, LOOKUP_LOAD);
+    cr_assert_not(same(load.load, old.load));
+    cr_assert_eq(fill(&f, 1, old, NULL), FILL_SUPERSEDED);
+    cr_assert_not(release(&f, 1, old.load, RELEASE_UNCACHEABLE, 0, 1000));
+    cr_assert_not(renew(&f, 1, old.load, LEASE_MS));
+    cr_assert_eq(fill(&f, 1, load, NULL), FILL_STORED);
+    cr_assert_eq(fill(&f, 1, load, NULL), FILL_SUPERSEDED, "a lock is good for one fill");
+    tear_down(&f);
+}
+
+Test(store_memory, an_owner_whose_lease_has_ended_no_longer_holds_it_even_if_nobody_came)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    pass_ms(LEASE_MS);
+    cr_assert_not(renew(&f, 1, load.load, LEASE_MS));
+    cr_assert_eq(fill(&f, 1, load, NULL), FILL_SUPERSEDED);
+    tear_down(&f);
+}
+
+Test(store_memory, a_load_that_makes_progress_keeps_its_lock)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    for (int i = 0; i < 5; i++) {
+        pass_ms(LEASE_MS - 1);
+        cr_assert(renew(&f, 1, load.load, LEASE_MS));
+        cr_assert_eq(look(&f, 1, NULL).wait_ms, LEASE_MS);
+    }
+    cr_assert_eq(fill(&f, 1, load, NULL), FILL_STORED);
+    tear_down(&f);
+}
+
+/* ---- release ---- */
+
+Test(store_memory, a_failed_load_answers_its_waiters_and_only_them)
+{
+    struct fixture f;
+    struct lookup_answer load, answer;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    look(&f, 1, NULL);
+    cr_assert(release(&f, 1, load.load, RELEASE_FAILED, 504, 1000));
+    cr_assert_eq(wakes_after_turns(&f), 1);
+    answer = look_as_waiter(&f, 1, NULL, load.load);
+    cr_assert_eq(answer.kind, LOOKUP_FAILED);
+    cr_assert_eq(answer.status, 504);
+    answer = look_as_waiter(&f, 1, NULL, load_token_new());
+    cr_assert_eq(answer.kind, LOOKUP_LOAD, "who waited for another, or for nobody, tries");
+    tear_down(&f);
+}
+
+Test(store_memory, a_failure_is_forgotten_in_its_time)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    release(&f, 1, load.load, RELEASE_FAILED, 504, 1000);
+    pass_ms(1000);
+    cr_assert_eq(look_as_waiter(&f, 1, NULL, load.load).kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+Test(store_memory, a_failure_without_a_marker_leaves_nothing)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    release(&f, 1, load.load, RELEASE_FAILED, 504, 0);
+    cr_assert_eq(look_as_waiter(&f, 1, NULL, load.load).kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+Test(store_memory, where_an_old_copy_can_stand_in_a_failure_holds_for_everybody)
+{
+    struct fixture f;
+    struct lookup_answer load, answer;
+
+    set_up(&f);
+    fill(&f, 1, look(&f, 1, NULL), NULL);
+    pass_ms(2000);
+    load = look(&f, 1, NULL);
+    cr_assert_eq(load.kind, LOOKUP_LOAD);
+    answer = look(&f, 1, NULL);
+    cr_assert_eq(answer.kind, LOOKUP_WAIT);
+    cr_assert_not_null(answer.object);
+    release(&f, 1, load.load, RELEASE_FAILED, 502, 500);
+    answer = look(&f, 1, NULL);
+    cr_assert_eq(answer.kind, LOOKUP_FAILED, "one attempt each back-off interval, not one each request");
+    cr_assert_eq(answer.status, 502);
+    cr_assert_not_null(answer.object);
+    pass_ms(500);
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+Test(store_memory, an_uncacheable_answer_lets_all_pass_for_a_while)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    fill(&f, 1, look(&f, 1, NULL), NULL);
+    pass_ms(1000);
+    load = look(&f, 1, NULL);
+    cr_assert_eq(load.kind, LOOKUP_STALE);
+    cr_assert(release(&f, 1, load.load, RELEASE_UNCACHEABLE, 0, 700));
+    for (int i = 0; i < 3; i++) {
+        struct lookup_answer answer = look(&f, 1, NULL);
+
+        cr_assert_eq(answer.kind, LOOKUP_PASS);
+        cr_assert_null(answer.object, "the copy went with it");
+        cr_assert(is_none(answer.load));
+    }
+    pass_ms(700);
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+Test(store_memory, a_cancelled_load_hands_over_at_once)
+{
+    struct fixture f;
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    look(&f, 1, NULL);
+    cr_assert(release(&f, 1, load.load, RELEASE_CANCELLED, 0, 1000));
+    cr_assert_eq(wakes_after_turns(&f), 1);
+    cr_assert_eq(look_as_waiter(&f, 1, NULL, load.load).kind, LOOKUP_LOAD);
+    cr_assert_not(release(&f, 1, load.load, RELEASE_CANCELLED, 0, 0), "and cannot be given back twice");
+    tear_down(&f);
+}
+
+Test(store_memory, only_the_right_token_releases_or_renews)
+{
+    struct fixture f;
+    struct load_token none = {0, 0};
+
+    set_up(&f);
+    struct lookup_answer load = look(&f, 1, NULL);
+
+    cr_assert_not(release(&f, 1, load_token_new(), RELEASE_UNCACHEABLE, 0, 1000));
+    cr_assert_not(release(&f, 1, none, RELEASE_FAILED, 502, 1000));
+    cr_assert_not(release(&f, 2, load.load, RELEASE_FAILED, 502, 1000), "tokens belong to their key");
+    cr_assert_not(renew(&f, 1, none, 1));
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_WAIT);
+    cr_assert(release(&f, 1, load.load, RELEASE_FAILED, 502, 1000));
+    cr_assert_not(renew(&f, 1, load.load, LEASE_MS), "a marker is not a lock");
+    tear_down(&f);
+}
+
+/* ---- calls ---- */
+
+Test(store_memory, a_cancelled_lookup_is_not_answered_and_takes_no_lock)
+{
+    struct fixture f;
+    struct answer answer = {0};
+    struct lookup_ask ask = {.key = test_key(1), .lease_ms = LEASE_MS};
+    struct store_call *call;
+
+    set_up(&f);
+    call = store_lookup(f.store, &ask, on_lookup, &answer);
+    store_cancel(&call);
+    cr_assert_null(call);
+    store_cancel(&call);
+    loop_turn(f.loop, 0);
+    cr_assert_eq(answer.calls, 0);
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+Test(store_memory, a_cancelled_release_or_invalidation_happens_unheard)
+{
+    struct fixture f;
+    struct answer answer = {0};
+    struct slice tags[1] = {SLICE("a")};
+    struct key32 key = test_key(1);
+    struct store_call *call;
+    struct lookup_answer load;
+    int64_t before;
+
+    set_up(&f);
+    before = near_epoch(f.near);
+    load = look(&f, 1, NULL);
+    call = store_release(f.store, &key, load.load, RELEASE_CANCELLED, 0, 0, on_release, &answer);
+    store_cancel(&call);
+    call = store_invalidate(f.store, tags, 1, on_invalidate, &answer);
+    store_cancel(&call);
+    loop_turn(f.loop, 0);
+    cr_assert_eq(answer.calls, 0);
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_LOAD);
+    cr_assert_gt(near_epoch(f.near), before);
+    tear_down(&f);
+}
+
+struct chain { /* a callback that cancels the next call and starts another */
+    struct fixture *f;
+    struct store_call *next;
+    struct answer started, cancelled;
+};
+
+static void on_first(void *arg, enum fault fault, bool was_held)
+{
+    struct chain *chain = arg;
+    struct lookup_ask ask = {.key = test_key(5), .lease_ms = LEASE_MS};
+
+    (void)fault;
+    (void)was_held;
+    store_cancel(&chain->next);
+    store_lookup(chain->f->store, &ask, on_lookup, &chain->started);
+    cr_assert_eq(chain->started.calls, 0, "never inside the start, not even from a callback");
+}
+
+Test(store_memory, a_callback_may_cancel_and_start)
+{
+    struct fixture f;
+    struct chain chain = {.f = &f};
+    struct key32 key = test_key(1);
+
+    set_up(&f);
+    store_renew(f.store, &key, load_token_new(), 1, on_first, &chain);
+    chain.next = store_renew(f.store, &key, load_token_new(), 1, on_release, &chain.cancelled);
+    loop_turn(f.loop, 0);
+    cr_assert_eq(chain.cancelled.calls, 0);
+    cr_assert_eq(chain.started.calls, 1, "in the same turn");
+    cr_assert_eq(chain.started.lookup.kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+Test(store_memory, a_handle_that_goes_gives_back_its_locks_and_answers_nobody)
+{
+    struct fixture f;
+    struct answer answer = {0};
+    struct key32 key = test_key(1);
+    struct lookup_answer load;
+
+    set_up(&f);
+    load = look(&f, 1, NULL);
+    look(&f, 1, NULL);
+    store_release(f.store, &key, load.load, RELEASE_CANCELLED, 0, 0, on_release, &answer);
+    f.store->ops->free(f.store); /* its own wake is on the way to it */
+    cr_assert_eq(answer.calls, 0);
+    loop_turn(f.loop, 0);
+    f.store = store_memory_join(f.memory, f.loop);
+    cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+Test(store_memory, every_joined_worker_is_woken)
+{
+    struct fixture f;
+    struct store *other;
+    struct loop *other_loop;
+    struct fixture heard = {0};
+    struct lookup_answer load;
+
+    set_up(&f);
+    other_loop = loop_new();
+    other = store_memory_join(f.memory, other_loop);
+    other->on_wake = on_wake;
+    other->on_wake_arg = &heard;
+    for (uint64_t i = 0; i < 100; i++) {
+        load = look(&f, i, NULL);
+        look(&f, i, NULL);
+        fill(&f, i, load, NULL);
+    }
+    loop_turn(other_loop, 0);
+    loop_turn(other_loop, 0);
+    cr_assert_eq(heard.wakes, 100, "many in one letter, none lost");
+    cr_assert_eq(wakes_after_turns(&f), 100);
+    other->ops->free(other);
+    loop_free(other_loop);
+    tear_down(&f);
+}
+
+Test(store_memory, long_and_many_tags_are_copied_too)
+{
+    enum { TAGS = 100 };
+    struct fixture f;
+    static char text[TAGS][400];
+    struct slice tags[TAGS];
+    struct answer answer = {0};
+    struct lookup_answer load;
+
+    set_up(&f);
+    for (int i = 0; i < TAGS; i++) {
+        snprintf(text[i], sizeof(text[i]), "%0*d", 399, i);
+        tags[i] = slice_text(text[i]);
+    }
+    load = look(&f, 1, NULL);
+    store_invalidate(f.store, tags, TAGS, on_invalidate, &answer);
+    memset(text, 'x', sizeof(text));
+    wait_for(&f, &answer);
+    snprintf(text[0], sizeof(text[0]), "%0*d", 399, 77);
+    cr_assert_eq(fill(&f, 1, load, text[0]), FILL_INVALIDATED);
+    tear_down(&f);
+}
+
+Test(store_memory, tokens_are_never_zero_and_never_twice)
+{
+    struct load_token last = load_token_new();
+
+    for (int i = 0; i < 1000; i++) {
+        struct load_token token = load_token_new();
+
+        cr_assert_not(is_none(token));
+        cr_assert_not(same(token, last));
+        last = token;
+    }
+}
+
+/* ---- a model: the same promises, told once more in the plainest way, against random histories ---- */
+
+enum { MODEL_KEYS = 4, MODEL_TAGS = 3, MODEL_STEPS = 60000 };
+static const char *const model_tags[MODEL_TAGS] = {"a", "b", "c"};
+
+struct model_key {
+    bool has_object;
+    int64_t object_epoch, fresh_until, stale_until, error_until;
+    int object_tag;
+    char claim; /* 0, 'L'ock, 'P'ass, 'F'ailed */
+    struct load_token token;
+    int64_t claim_epoch, claim_until;
+    int status;
+    bool is_awaited;
+};
+
+struct model {
+    struct model_key keys[MODEL_KEYS];
+    int64_t stamps[MODEL_TAGS], epoch;
+    size_t wakes;
+};
+
+static struct lookup_answer model_look(struct model *m, int k, int tag, struct load_token waited, int64_t now)
+{
+    struct model_key *key = &m->keys[k];
+    struct lookup_answer want = {0};
+    bool is_loading;
+
+    if (key->has_object && (m->stamps[key->object_tag] > key->object_epoch ||
+                            (now >= key->stale_until && now >= key->error_until)))
+        key->has_object = false;
+    if (key->claim != 0 && now >= key->claim_until)
+        key->claim = 0; /* but is_awaited stays with the key, until somebody ends a load */
+    want.object = key->has_object ? (struct object *)1 : NULL;
+    is_loading = key->claim == 'L' && m->stamps[tag] <= key->claim_epoch;
+    if (key->has_object && now < key->fresh_until) {
+        want.kind = LOOKUP_FRESH;
+        return want;
+    }
+    if (key->has_object && now < key->stale_until) {
+        want.kind = LOOKUP_STALE;
+        if (is_loading || key->claim == 'P' || key->claim == 'F')
+            return want;
+    } else if (key->claim == 'P') {
+        want.kind = LOOKUP_PASS;
+        return want;
+    } else if (is_loading) {
+        want.kind = LOOKUP_WAIT;
+        want.wait_ms = key->claim_until - now;
+        want.load = key->token;
+        key->is_awaited = true;
+        return want;
+    } else if (key->claim == 'F' && (key->has_object || same(key->token, waited))) {
+        want.kind = LOOKUP_FAILED;
+        want.status = key->status;
+        return want;
+    } else {
+        want.kind = LOOKUP_LOAD;
+    }
+    key->claim = 'L';
+    key->claim_epoch = want.epoch = m->epoch;
+    key->claim_until = now + LEASE_MS;
+    want.load = (struct load_token){1, 1}; /* a new one, whichever */
+    return want;
+}
+
+static bool model_end(struct model *m, int k, struct load_token token, int64_t now)
+{
+    struct model_key *key = &m->keys[k];
+
+    if (key->claim != 'L' || now >= key->claim_until || !same(key->token, token))
+        return false;
+    m->wakes += key->is_awaited;
+    key->is_awaited = false;
+    key->claim = 0;
+    return true;
+}
+
+Test(store_memory, agrees_with_a_naive_model)
+{
+    struct fixture f;
+    struct model m = {0};
+    struct load_token known[MODEL_KEYS][4] = {
+        {{0, 0}}}; /* some tokens that the key has had; [0] the latest */
+    size_t kinds[LOOKUP_FAILED + 1] = {0};
+
+    set_up(&f);
+    srand(5);
+    for (int step = 0; step < MODEL_STEPS; step++) {
+        int k = rand() % MODEL_KEYS, tag = rand() % MODEL_TAGS;
+        struct model_key *key = &m.keys[k];
+        struct load_token token = known[k][rand() % 3 == 0 ? rand() % 4 : 0];
+        int64_t now = now_ms().ms;
+
+        switch (rand() % 12) {
+        default: {
+            struct lookup_answer want = model_look(&m, k, tag, token, now);
+            struct lookup_answer got = look_as_waiter(&f, (uint64_t)k, model_tags[tag], token);
+
+            kinds[got.kind]++;
+            cr_assert_eq(got.kind, want.kind, "step %d: %d, not %d", step, got.kind, want.kind);
+            cr_assert_eq(got.object != NULL, want.object != NULL, "step %d kind %d", step, got.kind);
+            cr_assert_eq(got.epoch, want.epoch, "step %d", step);
+            cr_assert_eq(got.wait_ms, want.wait_ms, "step %d", step);
+            cr_assert_eq(got.status, want.status, "step %d", step);
+            cr_assert_eq(is_none(got.load), is_none(want.load), "step %d", step);
+            if (got.kind == LOOKUP_WAIT)
+                cr_assert(same(got.load, want.load));
+            if (got.kind == LOOKUP_LOAD || (got.kind == LOOKUP_STALE && !is_none(got.load))) {
+                key->token = got.load;
+                memmove(&known[k][1], &known[k][0], 3 * sizeof(known[k][0]));
+                known[k][0] = got.load;
+            }
+            object_release(&got.object);
+            break;
+        }
+        case 0:
+        case 1: {
+            int64_t fresh = rand() % 40, stale = fresh + rand() % 40, error = fresh + rand() % 40;
+            int64_t epoch = key->claim_epoch;
+            struct lookup_answer load = {.load = token, .epoch = epoch};
+            enum fill_result got = fill_lives(&f, (uint64_t)k, load, model_tags[tag], fresh, stale, error),
+                             want = FILL_SUPERSEDED;
+
+            if (model_end(&m, k, token, now)) {
+                want = m.stamps[tag] > epoch ? FILL_INVALIDATED : FILL_STORED;
+                if (want == FILL_STORED) {
+                    key->has_object = true;
+                    key->object_epoch = epoch;
+                    key->object_tag = tag;
+                    key->fresh_until = now + fresh;
+                    key->stale_until = now + stale;
+                    key->error_until = now + error;
+                }
+            }
+            cr_assert_eq(got, want, "step %d", step);
+            break;
+        }
+        case 2: {
+            enum release_reason why = (enum release_reason)(rand() % 3);
+            int64_t marker_ms = rand() % 4 == 0 ? 0 : rand() % 60;
+            bool got = release(&f, (uint64_t)k, token, why, 500 + tag, marker_ms),
+                 want = model_end(&m, k, token, now);
+
+            cr_assert_eq(got, want, "step %d", step);
+            if (want && why != RELEASE_CANCELLED && marker_ms > 0) {
+                key->claim = why == RELEASE_FAILED ? 'F' : 'P';
+                key->claim_until = now + marker_ms;
+                key->status = 500 + tag;
+            }
+            if (want && why == RELEASE_UNCACHEABLE)
+                key->has_object = false;
+            break;
+        }
+        case 3: {
+            bool want = key->claim == 'L' && now < key->claim_until && same(key->token, token);
+
+            cr_assert_eq(renew(&f, (uint64_t)k, token, 100), want, "step %d", step);
+            if (want)
+                key->claim_until = now + 100;
+            break;
+        }
+        case 4:
+            if (rand() % 3 == 0)
+                m.stamps[tag] = m.epoch = invalidate(&f, model_tags[tag]);
+            break;
+        case 5: pass_ms(rand() % 30); break;
+        case 6:
+            if (rand() % 20 == 0)
+                pass_ms(LEASE_MS);
+            break;
+        }
+    }
+    wakes_after_turns(&f);
+    cr_assert_eq(f.wakes, m.wakes);
+    for (int kind = 0; kind <= LOOKUP_FAILED; kind++)
+        cr_assert_gt(kinds[kind], 100, "kind %d was hardly met", kind);
+    tear_down(&f);
+}

@@ -12,11 +12,11 @@
 #include "log.h"
 #include "loop_h2o.h"
 #include "memory.h"
+#include "redis_queue.h"
 #include "redis_reader.h"
 #include "redis_resolve.h"
 
 #include <stdlib.h>
-#include <sys/un.h>
 
 enum {
     REST_MIN_MS = 50,
@@ -28,17 +28,11 @@ enum {
     MUTE_AFTER = 3,         /* deadlines in a row that passed in silence */
     STEADY_MS = 2000,       /* a connection that lasted so long earns a quick redial */
     MAX_UNDER_WAY = 65536,  /* commands */
-    KEPT_OUTPUT_BYTES = 1 << 20,
     FEED_BYTES = 64 << 10,
     WHY_BYTES = 160,
 };
 
 enum link_state { RESTING, RESOLVING, DIALLING, GREETING, UP, MUTE, LINK_STATES };
-
-struct output {
-    char *bytes;
-    size_t len, room;
-};
 
 struct redis_link {
     struct redis_options options;
@@ -61,11 +55,9 @@ struct redis_link {
     int greetings_left; /* replies to what the link itself said first */
     int naming_left;    /* when so many are left, the next one answers CLIENT SETNAME */
 
-    struct output flying, waiting; /* being written; collected for the next write */
+    struct redis_bytes flying, waiting; /* being written; collected for the next write */
     struct task flush;
-    struct redis_call **queue; /* by place modulo room; NULL: its caller gave up */
-    size_t queue_room;
-    uint64_t first_place, next_place; /* first_place == next_place: empty; 0 is never a place */
+    struct redis_queue queue;
 
     struct redis_call *refused_first, *refused_last;
     size_t refused;
@@ -94,38 +86,9 @@ static void move_to(struct redis_link *link, enum link_state state)
 
 /* ---- bytes to send ---- */
 
-static char *output_grow(struct output *output, size_t more)
-{
-    char *end;
-
-    if (output->room - output->len < more) {
-        output->room = (output->len + more) * 2;
-        output->bytes = must_realloc(output->bytes, output->room);
-    }
-    end = output->bytes + output->len;
-    output->len += more;
-    return end;
-}
-
-static void output_empty(struct output *output)
-{
-    output->len = 0;
-    if (output->room <= KEPT_OUTPUT_BYTES)
-        return;
-    free(output->bytes);
-    *output = (struct output){0};
-}
-
-static void output_add(struct output *output, const struct redis_words *words)
-{
-    size_t bytes = redis_words_encoded_bytes(words);
-
-    redis_words_encode(words, output_grow(output, bytes));
-}
-
 static void write_flying(struct redis_link *link)
 {
-    h2o_iovec_t bytes = h2o_iovec_init(link->flying.bytes, link->flying.len);
+    h2o_iovec_t bytes = h2o_iovec_init(link->flying.base, link->flying.len);
 
     h2o_socket_write(link->socket, &bytes, 1, on_written);
 }
@@ -133,7 +96,7 @@ static void write_flying(struct redis_link *link)
 static void on_flush(void *arg)
 {
     struct redis_link *link = arg;
-    struct output empty = link->flying;
+    struct redis_bytes empty = link->flying;
 
     if ((link->state != UP && link->state != MUTE) || link->waiting.len == 0 ||
         h2o_socket_is_writing(link->socket))
@@ -144,34 +107,6 @@ static void on_flush(void *arg)
 }
 
 /* ---- the queue of replies ---- */
-
-static struct redis_call **place_of(struct redis_link *link, uint64_t place)
-{
-    return &link->queue[place & (link->queue_room - 1)];
-}
-
-static void queue_push(struct redis_link *link, struct redis_call *call)
-{
-    size_t count = (size_t)(link->next_place - link->first_place);
-
-    if (count == link->queue_room) {
-        size_t room = link->queue_room == 0 ? 64 : link->queue_room * 2;
-        struct redis_call **grown = must_alloc(room * sizeof(struct redis_call *));
-
-        for (uint64_t place = link->first_place; place != link->next_place; place++)
-            grown[place & (room - 1)] = *place_of(link, place);
-        free(link->queue);
-        link->queue = grown;
-        link->queue_room = room;
-    }
-    call->place = link->next_place++;
-    *place_of(link, call->place) = call;
-}
-
-static struct redis_call *queue_pop(struct redis_link *link)
-{
-    return *place_of(link, link->first_place++);
-}
 
 static void unlink_refused(struct redis_link *link, struct redis_call *call)
 {
@@ -191,7 +126,7 @@ void redis_call_cancel(struct redis_call *call)
     if (call->place == 0)
         unlink_refused(link, call);
     else
-        *place_of(link, call->place) = NULL;
+        redis_queue_vacate(&link->queue, call->place);
     call->link = NULL;
 }
 
@@ -217,14 +152,14 @@ static void rest(struct redis_link *link)
         mono_after(loop_now(link->loop), rest_ms / 2 + (int64_t)(random % (uint32_t)(rest_ms / 2 + 1))));
 }
 
+/* A callback that asks again is refused, so that this ends. */
 static void fail_all(struct redis_link *link)
 {
-    while (link->first_place != link->next_place) {
-        struct redis_call *call = *place_of(link, link->first_place);
+    while (redis_queue_count(&link->queue) > 0) {
+        struct redis_call *call = redis_queue_pop(&link->queue);
 
         if (call != NULL)
-            finish(call, FAULT_STORE_AWAY, NULL); /* leaves its place empty */
-        link->first_place++;
+            finish(call, FAULT_STORE_AWAY, NULL);
     }
 }
 
@@ -244,8 +179,8 @@ static void lose(struct redis_link *link, const char *why)
     link->socket = NULL;
     redis_reader_free(link->reader);
     link->reader = NULL;
-    output_empty(&link->flying);
-    output_empty(&link->waiting);
+    redis_bytes_empty(&link->flying);
+    redis_bytes_empty(&link->waiting);
     link->silences = 0;
     link->may_wait = false;
     rest(link);
@@ -376,7 +311,7 @@ static void take(struct redis_link *link, const struct redis_reply *reply)
         link->options.on_push(link->options.arg, reply);
         return;
     }
-    if (link->first_place == link->next_place) {
+    if (redis_queue_count(&link->queue) == 0) {
         lose(link, "it answers what was not asked");
         return;
     }
@@ -387,7 +322,7 @@ static void take(struct redis_link *link, const struct redis_reply *reply)
     link->rest_ms = REST_MIN_MS; /* it does what it is for */
     if (link->state == MUTE)
         turn_up(link);
-    call = queue_pop(link);
+    call = redis_queue_pop(&link->queue);
     if (call != NULL)
         finish(call, FAULT_NONE, reply);
 }
@@ -440,7 +375,7 @@ static void on_written(h2o_socket_t *socket, const char *error)
         lose(link, error);
         return;
     }
-    output_empty(&link->flying);
+    redis_bytes_empty(&link->flying);
     if (link->waiting.len > 0)
         loop_defer(link->loop, &link->flush);
 }
@@ -453,7 +388,7 @@ static void say(struct redis_link *link, const char *const *texts, size_t count)
 
     for (size_t i = 0; i < count; i++)
         redis_words_borrow(&words, slice_text(texts[i]));
-    output_add(&link->flying, &words);
+    redis_bytes_add(&link->flying, &words);
     redis_words_free(&words);
     link->greetings_left++;
 }
@@ -523,20 +458,6 @@ static void on_resolved(void *arg, const struct redis_addresses *addresses)
     dial(link);
 }
 
-static void find_unix(struct redis_link *link)
-{
-    struct sockaddr_un *address = (struct sockaddr_un *)&link->addresses.list[0];
-    size_t len = strlen(link->options.unix_path);
-
-    link->addresses.count = 0;
-    if (len >= sizeof(address->sun_path))
-        return; /* nothing can listen there */
-    address->sun_family = AF_UNIX;
-    memcpy(address->sun_path, link->options.unix_path, len + 1);
-    link->addresses.lens[0] = sizeof(*address);
-    link->addresses.count = 1;
-}
-
 static void start_dial(struct redis_link *link)
 {
     const struct redis_options *options = &link->options;
@@ -545,7 +466,7 @@ static void start_dial(struct redis_link *link)
     timer_start(link->loop, &link->wait, mono_after(loop_now(link->loop), patience_ms));
     link->next_address = 0;
     if (options->unix_path != NULL) {
-        find_unix(link);
+        redis_address_unix(options->unix_path, &link->addresses);
         dial(link);
         return;
     }
@@ -605,7 +526,7 @@ static bool accepts(const struct redis_link *link, size_t bytes)
 {
     bool is_open = link->state == UP || (link->may_wait && link->state != MUTE);
 
-    return is_open && link->next_place - link->first_place < MAX_UNDER_WAY &&
+    return is_open && redis_queue_count(&link->queue) < MAX_UNDER_WAY &&
            link->flying.len + link->waiting.len + bytes <= link->options.max_output_bytes;
 }
 
@@ -621,8 +542,8 @@ void redis_link_send(struct redis_link *link, struct redis_call *call, const str
         refuse(link, call);
         return;
     }
-    output_add(&link->waiting, words);
-    queue_push(link, call);
+    redis_bytes_add(&link->waiting, words);
+    call->place = redis_queue_push(&link->queue, call);
     timer_start(link->loop, &call->deadline, give_up_at);
     loop_defer(link->loop, &link->flush);
 }
@@ -644,7 +565,6 @@ struct redis_link *redis_link_new(struct loop *loop, const struct redis_options 
         snprintf(link->address, sizeof(link->address), "%.120s:%d", options->host, options->port);
     link->rest_ms = REST_MIN_MS;
     link->may_wait = true;
-    link->first_place = link->next_place = 1;
     timer_init(&link->wait, on_wait_over, link);
     timer_init(&link->refusing, on_refusing, link);
     task_init(&link->flush, LOOP_SEND, on_flush, link);
@@ -656,9 +576,11 @@ void redis_link_free(struct redis_link *link)
 {
     while (link->refused_first != NULL)
         redis_call_cancel(link->refused_first);
-    for (; link->first_place != link->next_place; link->first_place++)
-        if (*place_of(link, link->first_place) != NULL)
-            redis_call_cancel(*place_of(link, link->first_place));
+    while (redis_queue_count(&link->queue) > 0)
+        if (redis_queue_first(&link->queue) != NULL)
+            redis_call_cancel(redis_queue_first(&link->queue));
+        else
+            redis_queue_pop(&link->queue);
     if (link->socket != NULL)
         h2o_socket_close(link->socket);
     redis_resolve_cancel(&link->resolve);
@@ -666,8 +588,8 @@ void redis_link_free(struct redis_link *link)
     timer_cancel(link->loop, &link->refusing);
     task_cancel(link->loop, &link->flush);
     redis_reader_free(link->reader);
-    free(link->flying.bytes);
-    free(link->waiting.bytes);
-    free(link->queue);
+    redis_bytes_free(&link->flying);
+    redis_bytes_free(&link->waiting);
+    redis_queue_free(&link->queue);
     free(link);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 struct redis_resolve {
     struct letter letter;
@@ -48,6 +49,20 @@ bool redis_address_read(const char *host, int port, struct redis_addresses *out)
 {
     ask(host, port, AI_NUMERICHOST, out);
     return out->count > 0;
+}
+
+void redis_address_unix(const char *path, struct redis_addresses *out)
+{
+    struct sockaddr_un *address = (struct sockaddr_un *)&out->list[0];
+    size_t len = strlen(path);
+
+    out->count = 0;
+    if (len >= sizeof(address->sun_path))
+        return;
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, path, len + 1);
+    out->lens[0] = sizeof(*address);
+    out->count = 1;
 }
 
 static void free_resolve(struct redis_resolve *resolve)

@@ -19,6 +19,8 @@ struct redis_resolve; /* one question under way */
 /* An address written out needs no asking: true, and one address. */
 bool redis_address_read(const char *host, int port, struct redis_addresses *out);
 
+void redis_address_unix(const char *path, struct redis_addresses *out); /* none where the path is too long */
+
 /* Asks the system in a thread of its own; NULL when there can be no such thread. `done` runs once, on the
  * loop; no addresses: not known. There is no deadline here: who tires of waiting cancels, and a thread in
  * getaddrinfo() ends when that does. */

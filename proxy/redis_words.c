@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { NUMBER_ROOM = 24 };
+enum { NUMBER_ROOM = 24, KEPT_BYTES = 1 << 20 };
 
 bool redis_error_is(const struct redis_reply *reply, const char *word)
 {
@@ -189,4 +189,31 @@ void redis_words_encode(const struct redis_words *words, char *out)
         }
         out = put(out, SLICE("\r\n"));
     }
+}
+
+/* ---- bytes to send ---- */
+
+void redis_bytes_add(struct redis_bytes *bytes, const struct redis_words *words)
+{
+    size_t more = redis_words_encoded_bytes(words);
+
+    if (bytes->room - bytes->len < more) {
+        bytes->room = (bytes->len + more) / 2 * 3 + 256;
+        bytes->base = must_realloc(bytes->base, bytes->room);
+    }
+    redis_words_encode(words, bytes->base + bytes->len);
+    bytes->len += more;
+}
+
+void redis_bytes_empty(struct redis_bytes *bytes)
+{
+    bytes->len = 0;
+    if (bytes->room > KEPT_BYTES)
+        redis_bytes_free(bytes);
+}
+
+void redis_bytes_free(struct redis_bytes *bytes)
+{
+    free(bytes->base);
+    *bytes = (struct redis_bytes){0};
 }

@@ -51,4 +51,14 @@ size_t redis_words_encoded_bytes(const struct redis_words *words);
 void redis_words_encode(const struct redis_words *words,
                         char *out); /* the command in RESP; out has that room */
 
+/* ---- bytes to send ---- */
+struct redis_bytes { /* all zero is an empty one */
+    char *base;
+    size_t len, room;
+};
+
+void redis_bytes_add(struct redis_bytes *bytes, const struct redis_words *words);
+void redis_bytes_empty(struct redis_bytes *bytes); /* keeps its memory, unless that was for something large */
+void redis_bytes_free(struct redis_bytes *bytes);
+
 #endif

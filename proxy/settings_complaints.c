@@ -28,6 +28,11 @@ void complain_at(struct complaints *complaints, int line, int column, const char
     complaints->count++;
 }
 
+bool complaints_are_many(const struct complaints *complaints)
+{
+    return complaints->count >= MANY_COMPLAINTS;
+}
+
 static int by_place(const void *left, const void *right)
 {
     const struct complaint *a = left, *b = right;

@@ -24,7 +24,7 @@ struct complaints {
     size_t left_out; /* beyond MAX_COMPLAINTS: counted, not kept */
 };
 
-enum { MAX_COMPLAINTS = 500, QUOTED_SIZE = 128 };
+enum { MANY_COMPLAINTS = 100, MAX_COMPLAINTS = 500, QUOTED_SIZE = 128 };
 
 struct quoted {
     char text[QUOTED_SIZE];
@@ -34,6 +34,10 @@ void complain_at(struct complaints *complaints, int line, int column, const char
     __attribute__((format(printf, 4, 5)));
 void complaints_write(struct complaints *complaints, FILE *out); /* sorted by place */
 void complaints_free(struct complaints *complaints);
+
+/* So many that nobody reads to the end: what is costly to find out for a message (a nearest word) is left out
+ * from here on. */
+bool complaints_are_many(const struct complaints *complaints);
 
 /* `text` in double quotes, control characters escaped, cut with "..." where it is long; always
  * NUL-terminated. */

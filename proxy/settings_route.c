@@ -49,8 +49,11 @@ static void read_host(struct draft *draft, const struct node *node, void *into)
 static void complain_reference(struct draft *draft, const struct node *node, const char *kind,
                                const char *const *names, size_t count)
 {
-    complain_value(draft->complaints, node, "there is no %s %s; %s", kind, quote(node->text).text,
-                   unknown_word(node->text, names, count).text);
+    if (complaints_are_many(draft->complaints))
+        complain_value(draft->complaints, node, "there is no %s %s", kind, quote(node->text).text);
+    else
+        complain_value(draft->complaints, node, "there is no %s %s; %s", kind, quote(node->text).text,
+                       unknown_word(node->text, names, count).text);
 }
 
 static void read_upstream_name(struct draft *draft, const struct node *node, void *into)

@@ -314,12 +314,16 @@ static void complain_unknown_keys(struct draft *draft, const struct node *map, c
     const char *known[MAX_WORDS];
 
     known_keys(section, known);
-    for (size_t i = 0; i < map->count && draft->complaints->count < MAX_COMPLAINTS; i++) {
+    for (size_t i = 0; i < map->count; i++) {
         bool is_known = map->items[i]->kind == NODE_BROKEN; /* complained of already, whatever it is */
 
         for (size_t k = 0; k < section->count && !is_known; k++)
             is_known = strcmp(known[k], map->items[i]->key) == 0;
-        if (!is_known)
+        if (is_known)
+            continue;
+        if (complaints_are_many(draft->complaints))
+            complain_key(draft->complaints, map->items[i], "unknown key");
+        else
             complain_key(draft->complaints, map->items[i], "unknown key; %s",
                          unknown_word(map->items[i]->key, known, section->count).text);
     }

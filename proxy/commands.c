@@ -79,9 +79,9 @@ static void write_overview(FILE *out)
     fputs("weir: a caching and rate-limiting HTTP reverse proxy\n\nusage:\n", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].carry_out != NULL)
-            fprintf(out, "  weir %-8s %-8s  %s\n", commands[i].name, commands[i].arguments,
+            fprintf(out, "  weir %-8s %-9s  %s\n", commands[i].name, commands[i].arguments,
                     commands[i].means);
-    fputs("  weir COMMAND --help        tell more about a command\n\nnot supported yet:", out);
+    fputs("  weir COMMAND --help      tell more about a command\n\nnot supported yet:", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].carry_out == NULL)
             fprintf(out, " %s", commands[i].name);

@@ -70,6 +70,7 @@ bool settings_may_replace(const struct settings *old, const struct settings *fre
     expect(&comparison, same_listens(old, fresh), "listen");
     expect(&comparison, old->workers == fresh->workers, "workers");
     expect(&comparison, same_endpoint(&old->admin, &fresh->admin), "admin.address");
+    expect(&comparison, same_text(old->admin_token, fresh->admin_token), "the token of admin");
     expect(&comparison, same_text(old->log.access, fresh->log.access), "log.access");
     expect(&comparison, old->log.format == fresh->log.format, "log.format");
     compare_stores(&comparison);

@@ -41,7 +41,6 @@ Test(reload, rules_patience_and_trust_may_change)
             "max_body: 1MiB\nclient: {max_connections: 5, idle_timeout: 1s}\ndrain_timeout: "
             "1s\ntrusted_proxies: [10.0.0.0/8]\n"
             "log: {level: debug}\nheaders: {x_cache: false}\nlimits: {a: {key: ip, rate: 1/s}}\n"
-            "admin: {token_file: tests/settings/files/admin.token}\n"
             "upstreams: {new: {servers: ['http://127.0.0.1:9']}}\nroutes: [{match: /, upstream: new, limits: "
             "[a]}]\n",
             "");
@@ -56,6 +55,7 @@ Test(reload, what_was_opened_at_the_start_may_not)
         {"listen: ['127.0.0.1:8080', '127.0.0.1:8081']\n", CANNOT("listen")},
         {"workers: 256\n", CANNOT("workers")},
         {"admin: 127.0.0.1:9902\n", CANNOT("admin.address")},
+        {"admin: {token_file: tests/settings/files/admin.token}\n", CANNOT("the token of admin")},
         {"log: {access: 'off'}\n", CANNOT("log.access")},
         {"log: {format: combined}\n", CANNOT("log.format")},
         {"store: {url: 'redis://h'}\n", CANNOT("store.url")},

@@ -127,8 +127,11 @@ static void *join_workers(void *arg)
 {
     struct server *server = arg;
 
-    for (size_t w = 0; w < server->worker_count; w++)
-        worker_join(&server->workers[w]);
+    for (size_t w = 0; w < server->worker_count; w++) {
+        struct worker *worker = server->workers[w]; /* the control thread still sends orders by its own pointer */
+
+        worker_join(&worker);
+    }
     return NULL;
 }
 

@@ -34,8 +34,8 @@ MODULES = {
         "memory": ["memory"],
         "list": ["list"],
         "expiry_map": ["expiry_map"],
-        "digest": ["digest", "principals"],
-        "json_text": ["json_text"],
+        "digest": ["digest"],
+        "lua_scripts": ["lua_scripts"],
         "object": ["object"],
         "near": ["near", "tag_table"],
         "loop": ["loop", "loop_h2o"],
@@ -46,8 +46,8 @@ MODULES = {
         "store": ["store"],
         "store_memory": ["store_memory", "store_memory_*"],
         "store_redis": ["store_redis", "store_redis_*"],
-        "redis_script": ["redis_script", "lua_scripts"],
-        "redis_link": ["redis_link", "redis_reader", "redis_resolve"],
+        "redis_script": ["redis_script"],
+        "redis_link": ["redis_link", "redis_*"],
         "redis_words": ["redis_words"],
         "origin": ["origin", "origin_*"],
         "resolver": ["resolver"],
@@ -61,6 +61,7 @@ MODULES = {
         "invalidator": ["invalidator"],
         "upstream": ["upstream"],
         "site": ["site"],
+        "principals": ["principals"],
     },
     STORY: {
         "story": ["story", "exchange", "stage_*", "refresh"],
@@ -91,7 +92,7 @@ MAY_USE = {
 }
 
 # In policies/: what is beneath the policies themselves. All other files of that folder are policies.
-WORD_FILES = {"units", "slice", "check"}
+WORD_FILES = {"units", "slice", "check", "text"}
 
 POLICY_SYSTEM_HEADERS = {"stddef.h", "stdint.h", "stdbool.h", "string.h"}
 

@@ -65,18 +65,12 @@ static int64_t expires_lifetime_ms(const struct response_times *times)
     return ms_of(larger(0, expires.s - date_of(times).s));
 }
 
-/* The route's ttl replaces whatever the response says, where there is one to replace it with. */
-static bool is_overridden(const struct caching_rule *rule)
-{
-    return rule->override_origin && rule->ttl_ms >= 0;
-}
-
 static struct promise promise_of(const struct cache_control *control, const struct response_times *times,
                                  const struct caching_rule *rule)
 {
     int64_t age_ms = initial_age_ms(times);
 
-    if (is_overridden(rule))
+    if (caching_overrides(rule))
         return (struct promise){FRESHNESS_TTL, rule->ttl_ms, 0};
     if (control->s_maxage_s != CACHE_SECONDS_ABSENT)
         return (struct promise){FRESHNESS_S_MAXAGE, ms_of(control->s_maxage_s), age_ms};
@@ -95,7 +89,7 @@ static int64_t window_ms(const struct promise *promise, const struct cache_contr
 {
     if (control->must_revalidate || control->proxy_revalidate)
         return 0;
-    if (stated_s != CACHE_SECONDS_ABSENT && !is_overridden(rule))
+    if (stated_s != CACHE_SECONDS_ABSENT && !caching_overrides(rule))
         return ms_of(stated_s);
     return promise->lifetime_ms > 0 ? larger(0, ruled_ms) : 0;
 }

@@ -43,6 +43,12 @@ struct caching_rule {
     bool shared_with_authorization;
 };
 
+/* override_origin needs something to override with. */
+static inline bool caching_overrides(const struct caching_rule *rule)
+{
+    return rule->override_origin && rule->ttl_ms >= 0;
+}
+
 enum freshness_source {
     FRESHNESS_NONE,
     FRESHNESS_S_MAXAGE,

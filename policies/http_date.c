@@ -55,7 +55,8 @@ static struct moment moment_of(int64_t seconds)
                          .second = second % 60,
                          .weekday = weekday_of(days)};
 
-    /* a first guess that is never too late (the division rounds towards zero), then the few steps that are left */
+    /* a first guess that is never too late (the division rounds towards zero), then the few steps that are
+     * left */
     int year = (int)(1970 + days * YEARS_PER_ERA / DAYS_PER_ERA) - 2;
     while (days >= days_of(year + 1, 0, 1))
         year++;

@@ -79,7 +79,7 @@ static enum storability judge(const struct storing_request *request, const struc
     if (request->has_authorization && !rule->shared_with_authorization &&
         !response->control.permits_authorization)
         return UNSTORABLE_AUTHORIZATION;
-    if (response->control.no_cache && !(rule->override_origin && rule->ttl_ms >= 0))
+    if (response->control.no_cache && !caching_overrides(rule))
         return UNSTORABLE_NO_CACHE;
     if (freshness->source == FRESHNESS_NONE)
         return UNSTORABLE_NO_LIFETIME;

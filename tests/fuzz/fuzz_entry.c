@@ -1,5 +1,5 @@
-/* Fuzz entry: no bytes of a shared store may crash the decoder, and what it accepts comes back the same when it
- * is encoded and decoded once more.
+/* Fuzz entry: no bytes of a shared store may crash the decoder, and what it accepts comes back the same when
+ * it is encoded and decoded once more.
  *
  * The first byte chooses the checksum: a real one, as damage meets it, or one that agrees with everything, so
  * that the fuzzer reaches what lies behind it.

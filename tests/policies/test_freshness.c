@@ -35,6 +35,8 @@ static struct freshness judge(int status, const struct stated *stated, const str
     return freshness_of(status, &control, &times, rule);
 }
 
+/* clang-format off: tables read better in one line a row */
+
 Test(freshness, the_test_clock_is_what_it_says)
 {
     char text[HTTP_DATE_BYTES];
@@ -51,21 +53,36 @@ Test(freshness, the_most_specific_statement_of_the_response_counts)
         enum freshness_source source;
         int64_t fresh_ms;
     } rows[] = {
-        {"s-maxage before all", {"max-age=60, s-maxage=30", AT_10_00, AT_11_00, NULL, 0}, FRESHNESS_S_MAXAGE, 30000},
-        {"a longer s-maxage too", {"max-age=60, s-maxage=90", AT_10_00, NULL, NULL, 0}, FRESHNESS_S_MAXAGE, 90000},
-        {"an invalid s-maxage is stale", {"max-age=60, s-maxage=x", AT_10_00, NULL, NULL, 0}, FRESHNESS_S_MAXAGE, 0},
+        {"s-maxage before all",
+         {"max-age=60, s-maxage=30", AT_10_00, AT_11_00, NULL, 0},
+         FRESHNESS_S_MAXAGE,
+         30000},
+        {"a longer s-maxage too",
+         {"max-age=60, s-maxage=90", AT_10_00, NULL, NULL, 0},
+         FRESHNESS_S_MAXAGE,
+         90000},
+        {"an invalid s-maxage is stale",
+         {"max-age=60, s-maxage=x", AT_10_00, NULL, NULL, 0},
+         FRESHNESS_S_MAXAGE,
+         0},
         {"max-age before Expires", {"max-age=60", AT_10_00, AT_11_00, NULL, 0}, FRESHNESS_MAX_AGE, 60000},
         {"an invalid max-age is stale", {"max-age=x", AT_10_00, AT_11_00, NULL, 0}, FRESHNESS_MAX_AGE, 0},
         {"Expires less Date", {NULL, AT_10_00, AT_11_00, NULL, 0}, FRESHNESS_EXPIRES, 3600000},
         {"Expires without Date: from the receipt", {NULL, NULL, AT_10_01, NULL, 0}, FRESHNESS_EXPIRES, 60000},
-        {"Expires with a bad Date: the same", {NULL, "yesterday", AT_10_01, NULL, 0}, FRESHNESS_EXPIRES, 60000},
+        {"Expires with a bad Date: the same",
+         {NULL, "yesterday", AT_10_01, NULL, 0},
+         FRESHNESS_EXPIRES,
+         60000},
         {"Expires at Date", {NULL, AT_10_00, AT_10_00, NULL, 0}, FRESHNESS_EXPIRES, 0},
         {"Expires before Date", {NULL, AT_10_00, AT_09_59, NULL, 0}, FRESHNESS_EXPIRES, 0},
         {"Expires: 0", {NULL, AT_10_00, "0", NULL, 0}, FRESHNESS_EXPIRES, 0},
         {"Expires: -1", {NULL, AT_10_00, "-1", NULL, 0}, FRESHNESS_EXPIRES, 0},
         {"Expires: nonsense", {NULL, AT_10_00, "Thu, 32 Foo", NULL, 0}, FRESHNESS_EXPIRES, 0},
         {"an empty Expires", {NULL, AT_10_00, "", NULL, 0}, FRESHNESS_EXPIRES, 0},
-        {"an upstream whose clock is ahead", {NULL, AT_11_00, "Sun, 06 Nov 1994 11:00:05 GMT", NULL, 0}, FRESHNESS_EXPIRES, 5000},
+        {"an upstream whose clock is ahead",
+         {NULL, AT_11_00, "Sun, 06 Nov 1994 11:00:05 GMT", NULL, 0},
+         FRESHNESS_EXPIRES,
+         5000},
         {"nothing stated: the ttl", {NULL, AT_10_00, NULL, NULL, 0}, FRESHNESS_TTL, 7000},
         {"stated, but no lifetime", {"public", AT_10_00, NULL, NULL, 0}, FRESHNESS_TTL, 7000},
     };
@@ -81,7 +98,8 @@ Test(freshness, the_most_specific_statement_of_the_response_counts)
 
 Test(freshness, repeated_expires_cannot_be_trusted)
 {
-    const struct header headers[] = {{SLICE("expires"), SLICE(AT_11_00)}, {SLICE("expires"), SLICE(AT_11_00)}};
+    const struct header headers[] = {{SLICE("expires"), SLICE(AT_11_00)},
+                                     {SLICE("expires"), SLICE(AT_11_00)}};
     static const struct caching_rule rule = {.ttl_ms = 7000};
     struct response_times times;
     struct cache_control control;
@@ -132,7 +150,10 @@ Test(freshness, age_counts_against_what_the_response_states)
         {"of a list the first Age", {"max-age=60", AT_10_00, NULL, "10, 50", 0}, 10000, 50000},
         {"a bad Age is ignored", {"max-age=60", AT_10_00, NULL, "-5", 0}, 0, 60000},
         {"a bad Age in front of a list too", {"max-age=60", AT_10_00, NULL, "x, 50", 0}, 0, 60000},
-        {"an absurd Age is merely old", {"max-age=60", AT_10_00, NULL, "99999999999999999999", 0}, INT64_C(2147483648000), 0},
+        {"an absurd Age is merely old",
+         {"max-age=60", AT_10_00, NULL, "99999999999999999999", 0},
+         INT64_C(2147483648000),
+         0},
         {"Expires too", {NULL, AT_09_59, AT_10_01, NULL, 0}, 60000, 60000},
         {"the ttl counts from the receipt: not the wait", {NULL, AT_10_00, NULL, NULL, 15000}, 15000, 10000},
         {"nor a wrong clock upstream", {NULL, AT_09_59, NULL, NULL, 0}, 60000, 10000},
@@ -158,12 +179,32 @@ Test(freshness, stale_windows_are_the_response_s_else_the_route_s_and_may_be_for
     } rows[] = {
         {"the route's", {"max-age=60", NULL, NULL, NULL, 0}, 60000, 63000, 68000},
         {"the route's, by ttl", {NULL, NULL, NULL, NULL, 0}, 10000, 13000, 18000},
-        {"the response's", {"max-age=60, stale-while-revalidate=1, stale-if-error=2", NULL, NULL, NULL, 0}, 60000, 61000, 62000},
+        {"the response's",
+         {"max-age=60, stale-while-revalidate=1, stale-if-error=2", NULL, NULL, NULL, 0},
+         60000,
+         61000,
+         62000},
         {"one of each", {"max-age=60, stale-if-error=2", NULL, NULL, NULL, 0}, 60000, 63000, 62000},
-        {"the response may say none", {"max-age=60, stale-while-revalidate=0, stale-if-error=0", NULL, NULL, NULL, 0}, 60000, 60000, 60000},
-        {"garbage is none", {"max-age=60, stale-while-revalidate=x", NULL, NULL, NULL, 0}, 60000, 60000, 68000},
-        {"must-revalidate forbids", {"max-age=60, must-revalidate, stale-while-revalidate=9, stale-if-error=9", NULL, NULL, NULL, 0}, 60000, 60000, 60000},
-        {"proxy-revalidate forbids", {"max-age=60, proxy-revalidate", NULL, NULL, NULL, 0}, 60000, 60000, 60000},
+        {"the response may say none",
+         {"max-age=60, stale-while-revalidate=0, stale-if-error=0", NULL, NULL, NULL, 0},
+         60000,
+         60000,
+         60000},
+        {"garbage is none",
+         {"max-age=60, stale-while-revalidate=x", NULL, NULL, NULL, 0},
+         60000,
+         60000,
+         68000},
+        {"must-revalidate forbids",
+         {"max-age=60, must-revalidate, stale-while-revalidate=9, stale-if-error=9", NULL, NULL, NULL, 0},
+         60000,
+         60000,
+         60000},
+        {"proxy-revalidate forbids",
+         {"max-age=60, proxy-revalidate", NULL, NULL, NULL, 0},
+         60000,
+         60000,
+         60000},
         {"they forbid by ttl too", {"must-revalidate", NULL, NULL, NULL, 0}, 10000, 10000, 10000},
         {"s-maxage does not", {"s-maxage=60", NULL, NULL, NULL, 0}, 60000, 63000, 68000},
         {"windows follow the lifetime, not the receipt", {"max-age=60", NULL, NULL, "61", 0}, 0, 2000, 7000},
@@ -184,8 +225,10 @@ Test(freshness, stale_windows_are_the_response_s_else_the_route_s_and_may_be_for
 
 Test(freshness, with_override_the_route_s_word_replaces_the_response_s)
 {
-    static const struct caching_rule rule = {
-        .ttl_ms = 10000, .override_origin = true, .stale_while_revalidate_ms = 3000, .stale_if_error_ms = 8000};
+    static const struct caching_rule rule = {.ttl_ms = 10000,
+                                             .override_origin = true,
+                                             .stale_while_revalidate_ms = 3000,
+                                             .stale_if_error_ms = 8000};
     static const struct caching_rule without_ttl = {.ttl_ms = -1, .override_origin = true};
     static const struct stated longer = {"max-age=60, stale-while-revalidate=90", AT_09_59, NULL, "40", 500};
     static const struct stated zero = {"max-age=0, no-cache", NULL, "0", NULL, 0};
@@ -210,9 +253,12 @@ Test(freshness, with_override_the_route_s_word_replaces_the_response_s)
 
 Test(freshness, what_was_not_there_is_kept_shortly)
 {
-    static const struct caching_rule rule = {
-        .ttl_ms = 10000, .negative_ttl_ms = 1000, .stale_while_revalidate_ms = 3000, .stale_if_error_ms = 8000};
-    static const struct caching_rule overriding = {.ttl_ms = 10000, .override_origin = true, .negative_ttl_ms = 1000};
+    static const struct caching_rule rule = {.ttl_ms = 10000,
+                                             .negative_ttl_ms = 1000,
+                                             .stale_while_revalidate_ms = 3000,
+                                             .stale_if_error_ms = 8000};
+    static const struct caching_rule overriding = {
+        .ttl_ms = 10000, .override_origin = true, .negative_ttl_ms = 1000};
     static const struct caching_rule never = {.ttl_ms = 10000, .negative_ttl_ms = 0};
     static const struct caching_rule short_ttl = {.ttl_ms = 300, .negative_ttl_ms = 1000};
     static const struct {
@@ -224,7 +270,11 @@ Test(freshness, what_was_not_there_is_kept_shortly)
     } rows[] = {
         {"by negative_ttl", 404, &rule, {NULL, NULL, NULL, NULL, 0}, 1000},
         {"gone as well", 410, &rule, {NULL, NULL, NULL, NULL, 0}, 1000},
-        {"not longer, whatever it says", 404, &rule, {"max-age=3600, stale-if-error=99", NULL, NULL, NULL, 0}, 1000},
+        {"not longer, whatever it says",
+         404,
+         &rule,
+         {"max-age=3600, stale-if-error=99", NULL, NULL, NULL, 0},
+         1000},
         {"not longer, old or not", 404, &rule, {"max-age=3600", NULL, NULL, "50", 0}, 1000},
         {"shorter if it says so", 404, &rule, {"max-age=1", NULL, NULL, NULL, 400}, 600},
         {"not at all if it says so", 404, &rule, {"max-age=0", NULL, NULL, NULL, 0}, 0},
@@ -250,7 +300,8 @@ Test(freshness, nothing_lives_longer_than_thirty_days)
                                              .stale_while_revalidate_ms = INT64_MAX / 4,
                                              .stale_if_error_ms = INT64_MAX / 4};
     static const struct stated rows[] = {
-        {"max-age=99999999999, stale-while-revalidate=99999999999, stale-if-error=99999999999", NULL, NULL, NULL, 0},
+        {"max-age=99999999999, stale-while-revalidate=99999999999, stale-if-error=99999999999", NULL, NULL,
+         NULL, 0},
         {NULL, "Sat, 01 Jan 0000 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", NULL, 0},
         {NULL, NULL, NULL, NULL, 0},
     };
@@ -264,3 +315,4 @@ Test(freshness, nothing_lives_longer_than_thirty_days)
     cr_assert_eq(judge(200, &rows[0], &rule).fresh_ms, FRESHNESS_MAX_MS);
     cr_assert_eq(judge(200, &rows[2], &rule).error_ms, FRESHNESS_MAX_MS);
 }
+/* clang-format on */

@@ -3,9 +3,12 @@
 #include <criterion/criterion.h>
 
 static const struct wall_s received = {784116000};
-static const int listed[] = {200, 203, 204, 301, 308, 404, 410, /* mistakes of an operator: */ 206, 304, 429, 500, 503, 299};
-static const struct caching_rule plain = {
-    .ttl_ms = 60000, .negative_ttl_ms = 1000, .statuses = listed, .status_count = sizeof(listed) / sizeof(listed[0])};
+static const int listed[] = {200, 203, 204, 301, 308, 404, 410, /* mistakes of an operator: */ 206,
+                             304, 429, 500, 503, 299};
+static const struct caching_rule plain = {.ttl_ms = 60000,
+                                          .negative_ttl_ms = 1000,
+                                          .statuses = listed,
+                                          .status_count = sizeof(listed) / sizeof(listed[0])};
 
 enum { MAX_FIELDS = 6 };
 
@@ -20,7 +23,13 @@ struct row {
 
 /* clang-format off: tables read better in one line a row */
 
-#define H(name, value) {{name, sizeof(name) - 1}, {value, sizeof(value) - 1}}
+#define H(name, value)                                                                                       \
+    {                                                                                                        \
+        {name, sizeof(name) - 1},                                                                            \
+        {                                                                                                    \
+            value, sizeof(value) - 1                                                                         \
+        }                                                                                                    \
+    }
 
 static size_t count_of(const struct header *headers)
 {
@@ -30,15 +39,16 @@ static size_t count_of(const struct header *headers)
     return count;
 }
 
-static enum storability judge(const struct row *row, const struct caching_rule *rule, struct freshness *freshness)
+static enum storability judge(const struct row *row, const struct caching_rule *rule,
+                              struct freshness *freshness)
 {
     struct storing_request request;
     struct storing_response response;
 
     storing_request_read(row->method == NULL ? SLICE("GET") : slice_text(row->method), row->asked,
                          count_of(row->asked), &request);
-    storing_response_read(row->status == 0 ? 200 : row->status, row->answered, count_of(row->answered), false, 0,
-                          received, &response);
+    storing_response_read(row->status == 0 ? 200 : row->status, row->answered, count_of(row->answered), false,
+                          0, received, &response);
     return storability_judge(&request, &response, rule, freshness);
 }
 
@@ -63,7 +73,9 @@ Test(storability, of_requests_only_a_plain_get_fills_the_cache)
         {.why = "POST", .method = "POST", .want = UNSTORABLE_METHOD},
         {.why = "methods have a case", .method = "get", .want = UNSTORABLE_METHOD},
         {.why = "no-store", .asked = {H("cache-control", "no-store")}, .want = UNSTORABLE_REQUEST_NO_STORE},
-        {.why = "no-cache asks for a new one, that may be kept", .asked = {H("cache-control", "no-cache")}, .want = STORABLE},
+        {.why = "no-cache asks for a new one, that may be kept",
+         .asked = {H("cache-control", "no-cache")},
+         .want = STORABLE},
         {.why = "Range", .asked = {H("range", "bytes=0-1")}, .want = UNSTORABLE_RANGE},
         {.why = "a cookie of the client is not a reason", .asked = {H("cookie", "a=b")}, .want = STORABLE},
     };
@@ -91,39 +103,101 @@ Test(storability, of_statuses_only_listed_ones_and_never_a_part_or_a_failure)
         {.why = "301", .status = 301, .want = STORABLE},
         {.why = "404", .status = 404, .want = STORABLE},
         {.why = "not listed", .status = 302, .want = UNSTORABLE_STATUS},
-        {.why = "not listed, though it says how long", .status = 302, .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_STATUS},
-        {.why = "206", .status = 206, .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_PARTIAL},
-        {.why = "a part that says 200", .answered = {H("content-range", "bytes 9-9/10")}, .want = UNSTORABLE_PARTIAL},
-        {.why = "304, though listed", .status = 304, .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_STATUS},
-        {.why = "429, though listed", .status = 429, .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_STATUS},
-        {.why = "500, though listed", .status = 500, .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_STATUS},
-        {.why = "503, though listed", .status = 503, .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_STATUS},
-        {.why = "must-understand and we do not", .status = 299, .answered = {H("cache-control", "must-understand")}, .want = UNSTORABLE_STATUS},
-        {.why = "must-understand and we do", .status = 203, .answered = {H("cache-control", "must-understand")}, .want = STORABLE},
-        {.why = "must-understand does not lift no-store here", .answered = {H("cache-control", "must-understand, no-store")}, .want = UNSTORABLE_NO_STORE},
+        {.why = "not listed, though it says how long",
+         .status = 302,
+         .answered = {H("cache-control", "max-age=60")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "206",
+         .status = 206,
+         .answered = {H("cache-control", "max-age=60")},
+         .want = UNSTORABLE_PARTIAL},
+        {.why = "a part that says 200",
+         .answered = {H("content-range", "bytes 9-9/10")},
+         .want = UNSTORABLE_PARTIAL},
+        {.why = "304, though listed",
+         .status = 304,
+         .answered = {H("cache-control", "max-age=60")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "429, though listed",
+         .status = 429,
+         .answered = {H("cache-control", "max-age=60")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "500, though listed",
+         .status = 500,
+         .answered = {H("cache-control", "max-age=60")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "503, though listed",
+         .status = 503,
+         .answered = {H("cache-control", "max-age=60")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "must-understand and we do not",
+         .status = 299,
+         .answered = {H("cache-control", "must-understand")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "must-understand and we do",
+         .status = 203,
+         .answered = {H("cache-control", "must-understand")},
+         .want = STORABLE},
+        {.why = "must-understand does not lift no-store here",
+         .answered = {H("cache-control", "must-understand, no-store")},
+         .want = UNSTORABLE_NO_STORE},
     };
     EXPECT_ALL(rows, &plain);
 }
 
 /* Each of these was served to the wrong client by some cache. */
 static const struct row forbidden[] = {
-    {.why = "no-store", .answered = {H("cache-control", "no-store, max-age=60")}, .want = UNSTORABLE_NO_STORE},
-    {.why = "no-store on a second line", .answered = {H("cache-control", "max-age=60"), H("cache-control", "no-store")}, .want = UNSTORABLE_NO_STORE},
+    {.why = "no-store",
+     .answered = {H("cache-control", "no-store, max-age=60")},
+     .want = UNSTORABLE_NO_STORE},
+    {.why = "no-store on a second line",
+     .answered = {H("cache-control", "max-age=60"), H("cache-control", "no-store")},
+     .want = UNSTORABLE_NO_STORE},
     {.why = "private", .answered = {H("cache-control", "private, max-age=60")}, .want = UNSTORABLE_PRIVATE},
-    {.why = "private beside public", .answered = {H("cache-control", "public, private, max-age=60")}, .want = UNSTORABLE_PRIVATE},
-    {.why = "private for one field", .answered = {H("cache-control", "private=\"x\", max-age=60")}, .want = UNSTORABLE_PRIVATE},
-    {.why = "a semicolon for a comma", .answered = {H("cache-control", "private; max-age=60")}, .want = UNSTORABLE_MALFORMED},
-    {.why = "an open quote", .answered = {H("cache-control", "max-age=60, x=\"private")}, .want = UNSTORABLE_MALFORMED},
-    {.why = "Set-Cookie", .answered = {H("cache-control", "public, max-age=60"), H("set-cookie", "s=1")}, .want = UNSTORABLE_SET_COOKIE},
-    {.why = "Vary", .answered = {H("vary", "accept"), H("cache-control", "max-age=60")}, .want = UNSTORABLE_VARY},
+    {.why = "private beside public",
+     .answered = {H("cache-control", "public, private, max-age=60")},
+     .want = UNSTORABLE_PRIVATE},
+    {.why = "private for one field",
+     .answered = {H("cache-control", "private=\"x\", max-age=60")},
+     .want = UNSTORABLE_PRIVATE},
+    {.why = "a semicolon for a comma",
+     .answered = {H("cache-control", "private; max-age=60")},
+     .want = UNSTORABLE_MALFORMED},
+    {.why = "an open quote",
+     .answered = {H("cache-control", "max-age=60, x=\"private")},
+     .want = UNSTORABLE_MALFORMED},
+    {.why = "Set-Cookie",
+     .answered = {H("cache-control", "public, max-age=60"), H("set-cookie", "s=1")},
+     .want = UNSTORABLE_SET_COOKIE},
+    {.why = "Vary",
+     .answered = {H("vary", "accept"), H("cache-control", "max-age=60")},
+     .want = UNSTORABLE_VARY},
     {.why = "Vary: *", .answered = {H("vary", "*")}, .want = UNSTORABLE_VARY},
-    {.why = "Vary on a second line", .answered = {H("vary", ""), H("vary", "accept")}, .want = UNSTORABLE_VARY},
-    {.why = "Authorization", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_AUTHORIZATION},
-    {.why = "Authorization, nothing said", .asked = {H("authorization", "x")}, .want = UNSTORABLE_AUTHORIZATION},
-    {.why = "Authorization, an unreadable s-maxage", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "max-age=60, s-maxage=foo")}, .want = UNSTORABLE_AUTHORIZATION},
-    {.why = "Authorization, proxy-revalidate opens nothing", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "max-age=60, proxy-revalidate")}, .want = UNSTORABLE_AUTHORIZATION},
-    {.why = "Authorization, public but private", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "public, private")}, .want = UNSTORABLE_PRIVATE},
-    {.why = "Authorization, an empty one", .asked = {H("authorization", "")}, .want = UNSTORABLE_AUTHORIZATION},
+    {.why = "Vary on a second line",
+     .answered = {H("vary", ""), H("vary", "accept")},
+     .want = UNSTORABLE_VARY},
+    {.why = "Authorization",
+     .asked = {H("authorization", "x")},
+     .answered = {H("cache-control", "max-age=60")},
+     .want = UNSTORABLE_AUTHORIZATION},
+    {.why = "Authorization, nothing said",
+     .asked = {H("authorization", "x")},
+     .want = UNSTORABLE_AUTHORIZATION},
+    {.why = "Authorization, an unreadable s-maxage",
+     .asked = {H("authorization", "x")},
+     .answered = {H("cache-control", "max-age=60, s-maxage=foo")},
+     .want = UNSTORABLE_AUTHORIZATION},
+    {.why = "Authorization, proxy-revalidate opens nothing",
+     .asked = {H("authorization", "x")},
+     .answered = {H("cache-control", "max-age=60, proxy-revalidate")},
+     .want = UNSTORABLE_AUTHORIZATION},
+    {.why = "Authorization, public but private",
+     .asked = {H("authorization", "x")},
+     .answered = {H("cache-control", "public, private")},
+     .want = UNSTORABLE_PRIVATE},
+    {.why = "Authorization, an empty one",
+     .asked = {H("authorization", "")},
+     .want = UNSTORABLE_AUTHORIZATION},
 };
 
 Test(storability, what_may_be_somebody_s_own_is_never_shared)
@@ -139,9 +213,18 @@ Test(storability, what_permits_sharing_permits_it)
 {
     static const struct row rows[] = {
         {.why = "an empty Vary names nothing", .answered = {H("vary", " \t")}, .want = STORABLE},
-        {.why = "public", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "public")}, .want = STORABLE},
-        {.why = "s-maxage", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "s-maxage=60")}, .want = STORABLE},
-        {.why = "must-revalidate", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "max-age=60, must-revalidate")}, .want = STORABLE},
+        {.why = "public",
+         .asked = {H("authorization", "x")},
+         .answered = {H("cache-control", "public")},
+         .want = STORABLE},
+        {.why = "s-maxage",
+         .asked = {H("authorization", "x")},
+         .answered = {H("cache-control", "s-maxage=60")},
+         .want = STORABLE},
+        {.why = "must-revalidate",
+         .asked = {H("authorization", "x")},
+         .answered = {H("cache-control", "max-age=60, must-revalidate")},
+         .want = STORABLE},
     };
     EXPECT_ALL(rows, &plain);
 }
@@ -149,9 +232,18 @@ Test(storability, what_permits_sharing_permits_it)
 Test(storability, the_operator_may_share_what_authorization_would_close_but_nothing_else)
 {
     static const struct row rows[] = {
-        {.why = "Authorization", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "max-age=60")}, .want = STORABLE},
-        {.why = "Authorization and private", .asked = {H("authorization", "x")}, .answered = {H("cache-control", "private")}, .want = UNSTORABLE_PRIVATE},
-        {.why = "Authorization and Set-Cookie", .asked = {H("authorization", "x")}, .answered = {H("set-cookie", "a=b")}, .want = UNSTORABLE_SET_COOKIE},
+        {.why = "Authorization",
+         .asked = {H("authorization", "x")},
+         .answered = {H("cache-control", "max-age=60")},
+         .want = STORABLE},
+        {.why = "Authorization and private",
+         .asked = {H("authorization", "x")},
+         .answered = {H("cache-control", "private")},
+         .want = UNSTORABLE_PRIVATE},
+        {.why = "Authorization and Set-Cookie",
+         .asked = {H("authorization", "x")},
+         .answered = {H("set-cookie", "a=b")},
+         .want = UNSTORABLE_SET_COOKIE},
     };
     struct caching_rule sharing = plain;
 
@@ -174,17 +266,31 @@ Test(storability, a_response_needs_a_lifetime_from_somewhere)
 {
     static const struct row rows[] = {
         {.why = "nobody says", .want = UNSTORABLE_NO_LIFETIME},
-        {.why = "public says nothing of time", .answered = {H("cache-control", "public")}, .want = UNSTORABLE_NO_LIFETIME},
-        {.why = "Last-Modified is no lifetime here", .answered = {H("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")}, .want = UNSTORABLE_NO_LIFETIME},
+        {.why = "public says nothing of time",
+         .answered = {H("cache-control", "public")},
+         .want = UNSTORABLE_NO_LIFETIME},
+        {.why = "Last-Modified is no lifetime here",
+         .answered = {H("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")},
+         .want = UNSTORABLE_NO_LIFETIME},
         {.why = "404 without a word", .status = 404, .want = UNSTORABLE_NO_LIFETIME},
         {.why = "max-age", .answered = {H("cache-control", "max-age=1")}, .want = STORABLE},
         {.why = "Expires: 0", .answered = {H("expires", "0")}, .want = UNSTORABLE_ALREADY_STALE},
         {.why = "max-age=0", .answered = {H("cache-control", "max-age=0")}, .want = UNSTORABLE_ALREADY_STALE},
-        {.why = "old when it came", .answered = {H("cache-control", "max-age=9"), H("age", "9")}, .want = UNSTORABLE_ALREADY_STALE},
-        {.why = "stale, but servable", .answered = {H("cache-control", "max-age=9, stale-while-revalidate=9"), H("age", "9")}, .want = STORABLE},
-        {.why = "stale, but better than an error", .answered = {H("cache-control", "max-age=0, stale-if-error=9")}, .want = STORABLE},
-        {.why = "no-cache", .answered = {H("cache-control", "no-cache, max-age=60")}, .want = UNSTORABLE_NO_CACHE},
-        {.why = "no-cache for one field", .answered = {H("cache-control", "no-cache=\"x\", max-age=60")}, .want = UNSTORABLE_NO_CACHE},
+        {.why = "old when it came",
+         .answered = {H("cache-control", "max-age=9"), H("age", "9")},
+         .want = UNSTORABLE_ALREADY_STALE},
+        {.why = "stale, but servable",
+         .answered = {H("cache-control", "max-age=9, stale-while-revalidate=9"), H("age", "9")},
+         .want = STORABLE},
+        {.why = "stale, but better than an error",
+         .answered = {H("cache-control", "max-age=0, stale-if-error=9")},
+         .want = STORABLE},
+        {.why = "no-cache",
+         .answered = {H("cache-control", "no-cache, max-age=60")},
+         .want = UNSTORABLE_NO_CACHE},
+        {.why = "no-cache for one field",
+         .answered = {H("cache-control", "no-cache=\"x\", max-age=60")},
+         .want = UNSTORABLE_NO_CACHE},
     };
     struct caching_rule without_ttl = plain;
 
@@ -200,7 +306,9 @@ Test(storability, override_wins_over_lifetimes_and_no_cache)
         {.why = "no-cache", .answered = {H("cache-control", "no-cache")}, .want = STORABLE},
         {.why = "max-age=0", .answered = {H("cache-control", "max-age=0")}, .want = STORABLE},
         {.why = "Expires: 0", .answered = {H("expires", "0")}, .want = STORABLE},
-        {.why = "old when it came", .answered = {H("cache-control", "max-age=9"), H("age", "9")}, .want = STORABLE},
+        {.why = "old when it came",
+         .answered = {H("cache-control", "max-age=9"), H("age", "9")},
+         .want = STORABLE},
         {.why = "but not over the list of statuses", .status = 302, .want = UNSTORABLE_STATUS},
     };
     struct caching_rule overriding = plain;
@@ -208,7 +316,9 @@ Test(storability, override_wins_over_lifetimes_and_no_cache)
     overriding.override_origin = true;
     EXPECT_ALL(rows, &overriding);
     overriding.ttl_ms = 0;
-    static const struct row zero[] = {{.why = "a ttl of zero keeps nothing", .answered = {H("cache-control", "max-age=60")}, .want = UNSTORABLE_ALREADY_STALE}};
+    static const struct row zero[] = {{.why = "a ttl of zero keeps nothing",
+                                       .answered = {H("cache-control", "max-age=60")},
+                                       .want = UNSTORABLE_ALREADY_STALE}};
     EXPECT_ALL(zero, &overriding);
 }
 

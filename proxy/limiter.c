@@ -194,10 +194,10 @@ static void name_refusing(struct limit_request *request)
         standings[count++] = (struct limit_standing){request->charges[i].rule->limit, state->available,
                                                      state->retry_after_us, state->never};
     }
+    CHECK(count > 0); /* a request without limits is never refused by one */
     verdict = verdict_reach(standings, count);
     request->ruling = verdict.never ? RULING_TOO_COSTLY : RULING_REFUSED;
-    if (count > 0)
-        request->named = request->charges[places[verdict.refused_by]].rule;
+    request->named = request->charges[places[verdict.refused_by]].rule;
 }
 
 static void count_outcomes(struct limit_request *request, bool is_fallback)

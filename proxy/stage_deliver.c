@@ -19,7 +19,7 @@ static bool is_replaced(const struct exchange *exchange, struct slice name, bool
         return site_settings(exchange->site)->headers.x_cache;
     if (slice_eq(name, SLICE("age")))
         return is_object;
-    return slice_eq(name, SLICE("via"));
+    return slice_eq(name, SLICE("via")) || slice_eq(name, SLICE("date")); /* the front writes one Date */
 }
 
 static size_t add_theirs(struct exchange *exchange, const struct header *theirs, size_t their_count,

@@ -1,7 +1,8 @@
 /* Store redis, cache: lookup, fill, release, renew, invalidate, each one script call.
  *
  * A lookup may take a rebuild lock that its caller never hears of: it was cancelled, or its answer came too
- * late. Such a lock is given back, so that nobody waits for a load that does not happen.
+ * late. A fill may be refused by a server that is out of memory. Such a lock is given back, so that nobody
+ * waits for a load that does not happen.
  */
 #include "store_redis.h"
 
@@ -15,7 +16,7 @@
 /* Lifetimes above this (35 years) are cut, so that every sum with them stays exact in the scripts. */
 static const int64_t LONGEST_MS = (INT64_C(1) << 50) / 1000;
 
-enum cache_marks { NO_STATUS = 0, LEAST_STATUS = 100, BAD_GATEWAY = 502 };
+enum { LEAST_STATUS = 100, MOST_STATUS = 599, BAD_GATEWAY = 502 };
 
 struct cache_op { /* of one key; each operation uses what it needs */
     struct redis_op op;
@@ -147,6 +148,83 @@ static struct store_call *cache_op_run(struct cache_op *op, const struct lua_scr
     return &op->op.call;
 }
 
+/* ---- release and renew ---- */
+
+static bool compose_release(void *arg, struct redis_words *words)
+{
+    const struct cache_op *op = arg;
+
+    add_cache_keys(words, op);
+    words_add_begin(words, op->op.store->store.near);
+    add_token(words, op->token);
+    words_add_text(words, op->release.why);
+    redis_words_add_int(words, op->release.status);
+    redis_words_add_int(words, op->release.ms);
+    add_wake(words, op);
+    return true;
+}
+
+static void on_release(void *arg, enum fault fault, const struct redis_reply *reply)
+{
+    struct cache_op *op = arg;
+    const struct redis_reply *result;
+    bool was_held = false;
+
+    if (fault == FAULT_NONE)
+        fault = store_take_news(op->op.store->store.near, reply, &result);
+    if (fault == FAULT_NONE && !answer_read_held(result, &was_held))
+        fault = FAULT_STORE_NONSENSE;
+    op_settle(&op->op, fault);
+    if (op->release.done != NULL && !op->op.call.is_cancelled)
+        op->release.done(op->arg, fault, was_held);
+    op_end(&op->op);
+}
+
+static const char *reason_word(enum release_reason why)
+{
+    switch (why) {
+    case RELEASE_FAILED: return "failed";
+    case RELEASE_UNCACHEABLE: return "uncacheable";
+    case RELEASE_CANCELLED: return "cancelled";
+    }
+    return "cancelled";
+}
+
+static struct cache_op *release_op(struct store *handle, const struct key32 *key, struct load_token token,
+                                   const char *why, int64_t ms, release_done *done, void *arg)
+{
+    enum store_op_kind kind = strcmp(why, "renew") == 0 ? OP_RENEW : OP_RELEASE;
+    struct cache_op *op = cache_op_new(handle, kind, key, token, arg);
+
+    op->release.done = done;
+    op->release.why = why;
+    op->release.ms = ms;
+    return op;
+}
+
+static struct store_call *run_release(struct cache_op *op)
+{
+    return cache_op_run(op, op->op.store->shared->scripts.release, compose_release, on_release);
+}
+
+struct store_call *redis_store_release(struct store *handle, const struct key32 *key, struct load_token token,
+                                       enum release_reason why, int status, int64_t marker_ms,
+                                       release_done *done, void *arg)
+{
+    struct cache_op *op =
+        release_op(handle, key, token, reason_word(why), marker_ms < 0 ? 0 : marker_ms, done, arg);
+
+    /* Who waited must have something to say. */
+    op->release.status = status >= LEAST_STATUS && status <= MOST_STATUS ? status : BAD_GATEWAY;
+    return run_release(op);
+}
+
+struct store_call *redis_store_renew(struct store *handle, const struct key32 *key, struct load_token token,
+                                     int64_t lease_ms, release_done *done, void *arg)
+{
+    return run_release(release_op(handle, key, token, "renew", lease_ms > 0 ? lease_ms : 1, done, arg));
+}
+
 /* ---- lookup ---- */
 
 static bool compose_lookup(void *arg, struct redis_words *words)
@@ -206,10 +284,16 @@ static struct object *decode(const struct cache_op *op, const struct lookup_repl
     return object;
 }
 
+/* With the script's text: a server that was silent will find this among what it missed, and cannot ask back.
+ */
 static void give_back(struct cache_op *op)
 {
-    redis_store_release(&op->op.store->store, &op->key, op->token, RELEASE_CANCELLED, NO_STATUS, 0, NULL,
-                        NULL);
+    struct cache_op *giving =
+        release_op(&op->op.store->store, &op->key, op->token, "cancelled", 0, NULL, NULL);
+
+    giving->run.with_text = true;
+    giving->run.call.is_patient = true;
+    run_release(giving);
 }
 
 static void end_lookup(struct cache_op *op, enum fault fault, const struct lookup_answer *answer)
@@ -375,6 +459,8 @@ static void on_fill(void *arg, enum fault fault, const struct redis_reply *reply
         fault = store_take_news(op->op.store->store.near, reply, &result);
     if (fault == FAULT_NONE && !op->fill.is_unfit && !answer_read_fill(result, &filled))
         fault = FAULT_STORE_NONSENSE;
+    if (fault != FAULT_NONE)
+        give_back(op);
     op_settle(&op->op, fault);
     if (op->fill.done != NULL && !op->op.call.is_cancelled)
         op->fill.done(op->arg, fault, filled);
@@ -404,74 +490,6 @@ struct store_call *redis_store_fill(struct store *handle, const struct key32 *ke
     op->fill.lifetimes = *lifetimes;
     op->fill.is_unfit = is_unfit(op->op.store, object);
     return cache_op_run(op, op->fill.is_unfit ? scripts->release : scripts->fill, compose_fill, on_fill);
-}
-
-/* ---- release and renew ---- */
-
-static bool compose_release(void *arg, struct redis_words *words)
-{
-    const struct cache_op *op = arg;
-
-    add_cache_keys(words, op);
-    words_add_begin(words, op->op.store->store.near);
-    add_token(words, op->token);
-    words_add_text(words, op->release.why);
-    redis_words_add_int(words, op->release.status);
-    redis_words_add_int(words, op->release.ms);
-    add_wake(words, op);
-    return true;
-}
-
-static void on_release(void *arg, enum fault fault, const struct redis_reply *reply)
-{
-    struct cache_op *op = arg;
-    const struct redis_reply *result;
-    bool was_held = false;
-
-    if (fault == FAULT_NONE)
-        fault = store_take_news(op->op.store->store.near, reply, &result);
-    if (fault == FAULT_NONE && !answer_read_held(result, &was_held))
-        fault = FAULT_STORE_NONSENSE;
-    op_settle(&op->op, fault);
-    if (op->release.done != NULL && !op->op.call.is_cancelled)
-        op->release.done(op->arg, fault, was_held);
-    op_end(&op->op);
-}
-
-static const char *reason_word(enum release_reason why)
-{
-    switch (why) {
-    case RELEASE_FAILED: return "failed";
-    case RELEASE_UNCACHEABLE: return "uncacheable";
-    case RELEASE_CANCELLED: return "cancelled";
-    }
-    return "cancelled";
-}
-
-struct store_call *redis_store_release(struct store *handle, const struct key32 *key, struct load_token token,
-                                       enum release_reason why, int status, int64_t marker_ms,
-                                       release_done *done, void *arg)
-{
-    struct cache_op *op = cache_op_new(handle, OP_RELEASE, key, token, arg);
-
-    op->release.done = done;
-    op->release.why = reason_word(why);
-    op->release.status = status >= LEAST_STATUS && status <= 599
-                             ? status
-                             : BAD_GATEWAY; /* waiters must have something to say */
-    op->release.ms = marker_ms < 0 ? 0 : marker_ms;
-    return cache_op_run(op, op->op.store->shared->scripts.release, compose_release, on_release);
-}
-
-struct store_call *redis_store_renew(struct store *handle, const struct key32 *key, struct load_token token,
-                                     int64_t lease_ms, release_done *done, void *arg)
-{
-    struct cache_op *op = cache_op_new(handle, OP_RENEW, key, token, arg);
-
-    op->release.done = done;
-    op->release.why = "renew";
-    op->release.ms = lease_ms > 0 ? lease_ms : 1;
-    return cache_op_run(op, op->op.store->shared->scripts.release, compose_release, on_release);
 }
 
 /* ---- invalidate ---- */

@@ -522,9 +522,9 @@ static void refuse(struct redis_link *link, struct redis_call *call)
     timer_start(link->loop, &link->refusing, loop_now(link->loop));
 }
 
-static bool accepts(const struct redis_link *link, const struct redis_call *call, size_t bytes)
+static bool accepts(const struct redis_link *link, size_t bytes)
 {
-    bool is_open = link->state == UP || (link->state == MUTE ? call->is_patient : link->may_wait);
+    bool is_open = link->state == UP || (link->may_wait && link->state != MUTE);
 
     return is_open && redis_queue_count(&link->queue) < MAX_UNDER_WAY &&
            link->flying.len + link->waiting.len + bytes <= link->options.max_output_bytes;
@@ -538,7 +538,7 @@ void redis_link_send(struct redis_link *link, struct redis_call *call, const str
     call->done = done;
     call->arg = arg;
     timer_init(&call->deadline, on_deadline, call);
-    if (!accepts(link, call, redis_words_encoded_bytes(words))) {
+    if (!accepts(link, redis_words_encoded_bytes(words))) {
         refuse(link, call);
         return;
     }

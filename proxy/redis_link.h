@@ -44,7 +44,6 @@ struct redis_call {
     struct timer deadline;
     struct redis_call *next, *before; /* among those that failed before they were sent */
     uint64_t place;                   /* in the queue of replies; 0: failed before it was sent */
-    bool is_patient; /* set it for what a mute server shall find when it wakes: nobody waits for its answer */
     redis_done *done;
     void *arg;
 };

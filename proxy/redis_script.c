@@ -68,7 +68,6 @@ static void on_reply(void *arg, enum fault fault, const struct redis_reply *repl
             fault = fault_of(run, reply);
         }
     }
-    run->with_text = false;
     run->done(run->arg, fault, fault == FAULT_NONE ? reply : NULL);
 }
 
@@ -82,6 +81,7 @@ void redis_script_run(struct redis_run *run, struct redis_link *link, struct red
     run->scratch = scratch;
     run->script = script;
     run->give_up_at = give_up_at;
+    run->with_text = false;
     run->compose = compose;
     run->done = done;
     run->arg = arg;

@@ -20,8 +20,7 @@ struct redis_run {
     struct redis_words *scratch;
     const struct lua_script *script;
     struct mono_ms give_up_at;
-    bool with_text; /* set it for a run that cannot count on being repeated: the connection may not live so
-                       long */
+    bool with_text;
     redis_compose *compose;
     redis_done *done;
     void *arg;

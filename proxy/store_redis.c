@@ -34,15 +34,20 @@ struct wake_letter {
 
 /* ---- operations ---- */
 
+void op_restart(struct redis_op *op)
+{
+    op->started_us = clock_mono_us();
+    op->started = loop_now(op->store->loop);
+    op->give_up_at = mono_after(op->started, op->store->shared->settings.timeout_ms);
+}
+
 void op_start(struct redis_op *op, struct redis_store *store, enum store_op_kind kind,
               void (*drop)(struct redis_op *))
 {
     op->kind = kind;
     op->store = store;
     op->drop = drop;
-    op->started_us = clock_mono_us();
-    op->started = loop_now(store->loop);
-    op->give_up_at = mono_after(op->started, store->shared->settings.timeout_ms);
+    op_restart(op);
     op->next = store->ops;
     if (op->next != NULL)
         op->next->before = op;
@@ -148,6 +153,8 @@ static void on_change(void *arg, bool is_up)
     if (is_up && store->was_up)
         stats_add(store->stats, store->shared->reconnects, 1);
     store->was_up = true;
+    if (is_up)
+        redis_store_give_back_orphans(store);
 }
 
 struct redis_options store_redis_options(const struct store_redis *shared, const char *name)

@@ -2,7 +2,7 @@
  *
  * store_redis.c        the process's part, the handles of its workers, the life of an operation
  * store_redis_admit.c  limit decisions: a batch cut into script calls, and joined again
- * store_redis_cache.c  lookup, fill, release, renew, invalidate
+ * store_redis_cache.h  what concerns entries: store_redis_lookup.c, store_redis_load.c
  * store_redis_push.c   the thread that hears what other nodes do
  */
 #ifndef WEIR_STORE_REDIS_H
@@ -51,6 +51,7 @@ struct redis_store { /* the handle of one worker */
     struct stats *stats;
     struct redis_op *ops; /* under way */
     bool was_up;
+    size_t orphans; /* of the ops: locks that could not be given back yet */
 };
 
 /* An operation under way; each kind embeds it first. Freed, with `drop` before, when its answer was
@@ -67,6 +68,7 @@ struct redis_op {
 
 void op_start(struct redis_op *op, struct redis_store *store, enum store_op_kind kind,
               void (*drop)(struct redis_op *));
+void op_restart(struct redis_op *op); /* with a new deadline */
 /* Counts how it ended. Then the callback, unless the call was cancelled; then op_end(). */
 void op_settle(struct redis_op *op, enum fault fault);
 void op_end(struct redis_op *op);
@@ -81,6 +83,9 @@ void words_add_begin(struct redis_words *words, struct near *near);
 void words_add_text(struct redis_words *words, const char *text);
 
 struct redis_options store_redis_options(const struct store_redis *shared, const char *name);
+
+/* The server is there again: what could not be given back is tried once more. */
+void redis_store_give_back_orphans(struct redis_store *store);
 
 /* For the subscriber. */
 void store_redis_set_pushed(struct store_redis *shared, bool is_pushed);

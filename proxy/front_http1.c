@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-enum { ACCEPTS_AT_ONCE = 16, ACCEPT_AGAIN_MS = 100 };
+enum { ACCEPTS_AT_ONCE = 16, ACCEPTS_AT_LAST = 4096, ACCEPT_AGAIN_MS = 100 };
 
 /* Our deadlines end connections, not h2o's, which follow the wall clock. Not for ever: h2o computes "now -
  * timeout". */
@@ -142,30 +142,33 @@ static void welcome(struct front *front, h2o_socket_t *sock)
     count(front, front->open_id, 1);
 }
 
+/* False when none waits, or none may come in now. */
+static bool accept_one(struct front *front, h2o_socket_t *listener)
+{
+    h2o_socket_t *sock;
+
+    if (is_full(front)) {
+        set_accepting(front, false);
+        return false;
+    }
+    sock = h2o_evloop_socket_accept(listener);
+    if (sock != NULL) {
+        welcome(front, sock);
+        return true;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        /* level-triggered: the loop would spin on a client that cannot be accepted */
+        set_accepting(front, false);
+        timer_start(front->loop, &front->accept_again, mono_after(loop_now(front->loop), ACCEPT_AGAIN_MS));
+    }
+    return false;
+}
+
 static void on_connectable(h2o_socket_t *listener, const char *err)
 {
-    struct front *front = listener->data;
-
     (void)err;
-    for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
-        h2o_socket_t *sock;
-
-        if (is_full(front)) {
-            set_accepting(front, false);
-            return;
-        }
-        sock = h2o_evloop_socket_accept(listener);
-        if (sock == NULL) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                /* level-triggered: the loop would spin on a client that cannot be accepted */
-                set_accepting(front, false);
-                timer_start(front->loop, &front->accept_again,
-                            mono_after(loop_now(front->loop), ACCEPT_AGAIN_MS));
-            }
-            return;
-        }
-        welcome(front, sock);
-    }
+    for (int i = 0; i < ACCEPTS_AT_ONCE && accept_one(listener->data, listener); i++)
+        continue;
 }
 
 void front_listen(struct front *front, int fd)
@@ -179,16 +182,19 @@ void front_listen(struct front *front, int fd)
         h2o_socket_read_start(listener->sock, on_connectable);
 }
 
+/* Clients in the kernel's queue are let in first: the close would reset them. */
 void front_stop_listening(struct front *front)
 {
-    timer_cancel(front->loop, &front->accept_again);
     while (!list_is_empty(&front->listeners)) {
         struct listener *listener = LIST_OWNER(front->listeners.next, struct listener, link);
 
+        for (int i = 0; i < ACCEPTS_AT_LAST && accept_one(front, listener->sock); i++)
+            continue;
         list_leave(&listener->link);
         h2o_socket_close(listener->sock);
         free(listener);
     }
+    timer_cancel(front->loop, &front->accept_again);
 }
 
 void front_closed_one(struct front *front)

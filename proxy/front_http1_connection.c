@@ -256,7 +256,9 @@ void connections_settle(void *arg)
         struct connection *c = LIST_OWNER(front->unsettled.next, struct connection, unsettled);
 
         list_leave(&c->unsettled);
-        if (c->request == NULL)
+        if (c->request == NULL && front->is_draining && connection_is_idle(c))
+            hang_up(c); /* its answer began before the drain, and promised to go on */
+        else if (c->request == NULL)
             stand_before_h2o(c);
         else if (!c->request->is_ended)
             watch(c);

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "memory.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -29,7 +30,8 @@ struct loop {
     h2o_multithread_queue_t *waker;
     h2o_multithread_receiver_t receiver; /* never gets a message: it is only there to wake the loop */
     _Atomic(struct letter *)
-        mailbox; /* newest first; the only field that other threads touch, beside the waker */
+        mailbox;         /* newest first. Other threads touch this, `callers` and the waker, no more */
+    _Atomic int callers; /* threads that are inside loop_post() or loop_wake() */
     struct mono_ms now;
     bool now_is_old; /* a wait lies between the last reading and now */
     bool in_turn;
@@ -201,21 +203,38 @@ static void run_tasks(struct loop *loop)
 
 /* ---- letters ---- */
 
+static void wake(struct loop *loop)
+{
+    h2o_multithread_send_message(&loop->receiver, NULL);
+}
+
 void loop_post(struct loop *to, struct letter *letter)
 {
     struct letter *newest = atomic_load_explicit(&to->mailbox, memory_order_relaxed);
 
+    atomic_fetch_add(&to->callers, 1);
     do {
         letter->next = newest;
     } while (!atomic_compare_exchange_weak_explicit(&to->mailbox, &newest, letter, memory_order_release,
                                                     memory_order_relaxed));
     if (newest == NULL) /* else whoever posted into the empty box wakes the loop */
-        loop_wake(to);
+        wake(to);
+    atomic_fetch_sub(&to->callers, 1);
 }
 
 void loop_wake(struct loop *loop)
 {
-    h2o_multithread_send_message(&loop->receiver, NULL);
+    atomic_fetch_add(&loop->callers, 1);
+    wake(loop);
+    atomic_fetch_sub(&loop->callers, 1);
+}
+
+/* A letter may be delivered before its sender has woken the loop for it, and be the one that ends the loop.
+ */
+static void await_callers(struct loop *loop)
+{
+    while (atomic_load(&loop->callers) > 0)
+        sched_yield();
 }
 
 static void deliver_letters(struct loop *loop)
@@ -282,6 +301,7 @@ struct loop *loop_new(void)
     loop->waker = h2o_multithread_create_queue(loop->h2o);
     h2o_multithread_register_receiver(loop->waker, &loop->receiver, on_no_message);
     atomic_init(&loop->mailbox, NULL);
+    atomic_init(&loop->callers, 0);
     loop->now_is_old = true;
     return loop;
 }
@@ -289,6 +309,7 @@ struct loop *loop_new(void)
 void loop_free(struct loop *loop)
 {
     CHECK(!loop->in_turn);
+    await_callers(loop);
     CHECK(loop->tasks_waiting == 0);
     CHECK(loop->heap_count == 0);
     CHECK(atomic_load(&loop->mailbox) == NULL);

@@ -15,7 +15,9 @@
 struct loop;
 
 struct loop *loop_new(void);
-void loop_free(struct loop *loop); /* nothing may be linked to it any more */
+/* Nothing may be linked to it any more, and nobody may begin to post to it or wake it; a post whose letter was delivered is
+ * waited for. So let what ends a loop be a letter, not a flag and a wake. */
+void loop_free(struct loop *loop);
 void loop_turn(struct loop *loop, int max_wait_ms); /* ends early, with nothing lost, when a signal arrives */
 struct mono_ms loop_now(const struct loop *loop); /* monotonic, read once a turn (and after each wait) */
 

@@ -2,6 +2,7 @@
 #include "support_front.h"
 
 #include "clock.h"
+#include "stats.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -442,6 +443,65 @@ Test(front_life, drain_closes_idle_connections_now_and_others_after_their_answer
     client_close(&idle);
     client_close(&busy);
     client_close(&half);
+}
+
+Test(front_life, drain_also_closes_connections_whose_answer_had_already_begun)
+{
+    struct client client = client_connect();
+
+    client_say(&client, WAIT);
+    STAGE_UNTIL(stage.parked_count == 1);
+    stage_start(stage.parked[0], 200, -1);
+    stage_send(stage.parked[0], "part", CLIENT_MORE);
+    client_await(&client, "part");
+    cr_assert(strstr(client.got, "Connection: keep-alive\r\n") != NULL);
+    front_drain(stage.front);
+    for (int i = 0; i < 10; i++)
+        stage_turn();
+    stage_send(stage.parked[0], "rest", CLIENT_LAST);
+    client_await_end(&client);
+    cr_assert(strstr(client.got, "4\r\nrest\r\n0\r\n\r\n") != NULL);
+    client_close(&client);
+}
+
+Test(front_life, clients_in_the_queue_are_served_when_listening_stops)
+{
+    struct client clients[5];
+
+    for (int i = 0; i < 5; i++) {
+        clients[i] = client_connect();
+        client_write(&clients[i], ECHO, sizeof(ECHO) - 1);
+    }
+    front_stop_listening(stage.front);
+    front_drain(stage.front);
+    for (int i = 0; i < 5; i++) {
+        client_await_end(&clients[i]);
+        cr_assert(strstr(clients[i].got, "GET /echo a \n") != NULL);
+        client_close(&clients[i]);
+    }
+}
+
+static int64_t counted(enum stats_family family, const char *label)
+{
+    const char *labels[] = {label};
+
+    return stats_total(stats_series(family, labels));
+}
+
+Test(front_life, connections_and_refusals_are_counted)
+{
+    struct client client;
+
+    front_set_stats(stage.front, stats_join());
+    client = client_whole("GET x HTTP/1.1\r\nHost: a\r\n\r\n");
+    client_close(&client);
+    STAGE_UNTIL(front_connections(stage.front) == 0);
+    client = client_connect();
+    STAGE_UNTIL(front_connections(stage.front) == 1);
+    cr_assert_eq(counted(STATS_client_connections_accepted, NULL), 2);
+    cr_assert_eq(counted(STATS_client_connections, NULL), 1);
+    cr_assert_eq(counted(STATS_refused_by_front, "400"), 1);
+    client_close(&client);
 }
 
 Test(front_life, abort_ends_connections_in_every_state)

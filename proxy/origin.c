@@ -12,13 +12,13 @@
 #include "loop.h"
 #include "memory.h"
 #include "origin_answer.h"
+#include "origin_pool.h"
 #include "origin_request.h"
-#include "origin_wire.h"
 #include "retry.h"
 
 #include <stdlib.h>
 
-enum { KEEP_IDLE_MS = 60 * 1000, READ_BYTES = 64 * 1024 };
+enum { KEEP_IDLE_MS = 60 * 1000, READ_BYTES = 64 * 1024 /* one event reads no more */ };
 
 enum fetch_state {
     FETCH_WAITING,    /* in line for a connection */
@@ -28,17 +28,6 @@ enum fetch_state {
     FETCH_ASKING,  /* the request is being written, the head of the answer has not come */
     FETCH_READING, /* the head has come */
     FETCH_OVER,
-};
-
-struct link {
-    struct origin *origin;
-    struct wire wire;
-    struct origin_fetch *fetch; /* NULL: idle, or about to go */
-    struct link *newer, *older; /* while idle */
-    struct mono_ms idle_since;
-    bool was_used;   /* has carried a request before */
-    bool is_reading; /* its reader is on the stack and frees it */
-    bool is_gone;
 };
 
 struct origin_fetch {
@@ -79,11 +68,9 @@ struct origin {
     struct origin_limits limits;
     char *host;
     struct fetch_line waiting, turned_off;
-    struct link *newest_idle, *oldest_idle;
-    size_t idle_count, connection_count; /* the latter with idle ones and those being opened */
+    struct pool pool;
     size_t under_way;
-    struct task serve;   /* gives connections to those in line */
-    struct timer expire; /* closes idle connections that got old */
+    struct task serve; /* gives connections to those in line */
     struct header scratch_headers[HTTP1_MAX_HEADERS];
     char scratch[READ_BYTES]; /* what one event read */
 };
@@ -139,85 +126,6 @@ static void set_deadline(struct origin_fetch *fetch, int64_t wait_ms)
     timer_start(fetch->origin->loop, &fetch->deadline, mono_after(loop_now(fetch->origin->loop), wait_ms));
 }
 
-/* ---- connections ---- */
-
-static size_t free_slots(const struct origin *origin)
-{
-    size_t most = (size_t)origin->limits.max_connections;
-    return origin->connection_count < most ? most - origin->connection_count : 0;
-}
-
-static void serve_line_soon(struct origin *origin)
-{
-    if (origin->waiting.count > 0 || origin->turned_off.count > 0)
-        loop_defer(origin->loop, &origin->serve);
-}
-
-static void give_back_slot(struct origin *origin)
-{
-    CHECK(origin->connection_count > 0);
-    origin->connection_count--;
-    serve_line_soon(origin);
-}
-
-static void close_link(struct link *link)
-{
-    wire_close(&link->wire);
-    link->fetch = NULL;
-    link->is_gone = true;
-    give_back_slot(link->origin);
-    if (!link->is_reading)
-        free(link);
-}
-
-static void idle_remove(struct link *link)
-{
-    struct origin *origin = link->origin;
-
-    *(link->newer != NULL ? &link->newer->older : &origin->newest_idle) = link->older;
-    *(link->older != NULL ? &link->older->newer : &origin->oldest_idle) = link->newer;
-    link->newer = link->older = NULL;
-    origin->idle_count--;
-}
-
-static void idle_add(struct link *link)
-{
-    struct origin *origin = link->origin;
-
-    link->fetch = NULL;
-    link->was_used = true;
-    link->idle_since = loop_now(origin->loop);
-    link->older = origin->newest_idle;
-    if (link->older != NULL)
-        link->older->newer = link;
-    else
-        origin->oldest_idle = link;
-    origin->newest_idle = link;
-    origin->idle_count++;
-    if (origin->idle_count == 1)
-        timer_start(origin->loop, &origin->expire, mono_after(link->idle_since, origin->limits.keep_idle_ms));
-    serve_line_soon(origin);
-}
-
-/* The timer follows the oldest link of the time it was set, and is only set again here: not once a request.
- */
-static void on_expire(void *arg)
-{
-    struct origin *origin = arg;
-    struct mono_ms now = loop_now(origin->loop);
-
-    while (origin->oldest_idle != NULL) {
-        struct link *oldest = origin->oldest_idle;
-        struct mono_ms until = mono_after(oldest->idle_since, origin->limits.keep_idle_ms);
-        if (until.ms > now.ms) {
-            timer_start(origin->loop, &origin->expire, until);
-            return;
-        }
-        idle_remove(oldest);
-        close_link(oldest);
-    }
-}
-
 /* ---- the end of a fetch ---- */
 
 /* Takes it out of wherever it is; its link is closed unless the caller has taken it. */
@@ -232,10 +140,10 @@ static void leave(struct origin_fetch *fetch)
     timer_cancel(origin->loop, &fetch->deadline);
     resolver_cancel(&fetch->lookup);
     if (fetch->link != NULL)
-        close_link(fetch->link);
+        link_close(fetch->link);
     fetch->link = NULL;
     if (fetch->has_slot)
-        give_back_slot(origin);
+        pool_give_slot(&origin->pool);
     fetch->has_slot = false;
     move_to(fetch, FETCH_OVER);
     origin->under_way--;
@@ -265,10 +173,18 @@ static void end_whole(struct origin_fetch *fetch)
 
     if (answer_keeps_connection(&fetch->answer) && wire_is_sent(&link->wire) && !link->wire.has_failed) {
         fetch->link = NULL;
-        wire_listen(&link->wire); /* it may have been paused */
-        idle_add(link);
+        link_park(link);
     }
     end_fetch(fetch, FAULT_NONE);
+}
+
+/* Its connection is of no use. Its slot stays the fetch's: those in line come after it. */
+static void drop_link(struct origin_fetch *fetch)
+{
+    link_close(fetch->link);
+    fetch->link = NULL;
+    pool_take_slot(&fetch->origin->pool);
+    fetch->has_slot = true;
 }
 
 /* The connection broke while the answer was awaited or read. */
@@ -288,10 +204,7 @@ static void link_broke(struct origin_fetch *fetch)
     }
     if (!failed.was_reused)
         fetch->tried_again++;
-    close_link(fetch->link);
-    fetch->link = NULL;
-    fetch->has_slot = true; /* the one just given back: those in line come after us */
-    fetch->origin->connection_count++;
+    drop_link(fetch);
     start_connecting(fetch);
 }
 
@@ -381,15 +294,12 @@ static void on_readable(void *arg)
     struct link *link = arg;
 
     if (link->fetch == NULL) { /* idle: its end, or bytes that nobody asked for */
-        idle_remove(link);
-        close_link(link);
+        link_close(link);
         return;
     }
     link->is_reading = true;
     read_fetch(link, link->fetch);
-    link->is_reading = false;
-    if (link->is_gone)
-        free(link);
+    link_end_reading(link);
 }
 
 /* ---- connecting ---- */
@@ -405,33 +315,25 @@ static void connect_next(struct origin_fetch *fetch)
     while (fetch->next_address < fetch->addresses.count) {
         int64_t left_ms = fetch->connect_until.ms - loop_now(origin->loop).ms;
         size_t addresses_left = fetch->addresses.count - fetch->next_address;
-        struct link *link = must_alloc(sizeof(*link));
-        *link = (struct link){
-            .origin = origin,
-            .fetch = fetch,
-            .wire = {.on_connected = on_connected,
-                     .on_readable = on_readable,
-                     .on_sent = on_sent,
-                     .arg = link},
-        };
+        struct link *link = link_new(&origin->pool, fetch);
+
+        fetch->link = link;
+        fetch->has_slot = false; /* the link has it now */
+        link->wire.on_connected = on_connected;
+        link->wire.on_readable = on_readable;
+        link->wire.on_sent = on_sent;
         if (wire_connect(&link->wire, origin->loop, &fetch->addresses.addresses[fetch->next_address++])) {
-            fetch->link = link;
-            fetch->has_slot = false; /* the link has it now */
             set_deadline(fetch, left_ms / (int64_t)addresses_left);
             return;
         }
-        free(link);
+        drop_link(fetch);
     }
     end_fetch(fetch, FAULT_ORIGIN_REFUSED);
 }
 
-/* The address just tried is of no use. Its slot stays ours. */
 static void try_next_address(struct origin_fetch *fetch)
 {
-    close_link(fetch->link);
-    fetch->link = NULL;
-    fetch->has_slot = true;
-    fetch->origin->connection_count++;
+    drop_link(fetch);
     connect_next(fetch);
 }
 
@@ -517,20 +419,6 @@ static void on_deadline(void *arg)
 
 /* ---- giving out connections ---- */
 
-/* The most recently used idle link. For a request that must not be sent twice one more look is worth a system
- * call. */
-static struct link *take_idle(struct origin *origin, struct slice method)
-{
-    while (origin->newest_idle != NULL) {
-        struct link *link = origin->newest_idle;
-        idle_remove(link);
-        if (method_is_idempotent(method) || wire_is_quiet(&link->wire))
-            return link;
-        close_link(link);
-    }
-    return NULL;
-}
-
 static void serve_one(struct origin *origin, struct origin_fetch *fetch)
 {
     timer_cancel(origin->loop, &fetch->deadline);
@@ -538,14 +426,14 @@ static void serve_one(struct origin *origin, struct origin_fetch *fetch)
         end_fetch(fetch, FAULT_ORIGIN_REFUSED);
         return;
     }
-    struct link *link = take_idle(origin, fetch->method);
+    struct link *link = pool_take_idle(&origin->pool, !method_is_idempotent(fetch->method));
     line_remove(&origin->waiting, fetch);
     if (link != NULL) {
         ask(fetch, link);
         return;
     }
+    pool_take_slot(&origin->pool);
     fetch->has_slot = true;
-    origin->connection_count++;
     start_connecting(fetch);
 }
 
@@ -555,8 +443,16 @@ static void serve_line(void *arg)
 
     while (origin->turned_off.first != NULL)
         end_fetch(origin->turned_off.first, FAULT_ORIGIN_SATURATED);
-    while (origin->waiting.first != NULL && (origin->newest_idle != NULL || free_slots(origin) > 0))
+    while (origin->waiting.first != NULL &&
+           (origin->pool.idle_count > 0 || pool_free_slots(&origin->pool) > 0))
         serve_one(origin, origin->waiting.first);
+}
+
+static void on_room(void *arg)
+{
+    struct origin *origin = arg;
+    if (origin->waiting.count > 0)
+        loop_defer(origin->loop, &origin->serve);
 }
 
 /* ---- the interface ---- */
@@ -564,29 +460,22 @@ static void serve_line(void *arg)
 struct origin *origin_new(struct loop *loop, struct resolver *resolver, const struct origin_limits *limits)
 {
     struct origin *origin = must_alloc(sizeof(*origin));
+    int64_t keep_idle_ms = limits->keep_idle_ms != 0 ? limits->keep_idle_ms : KEEP_IDLE_MS;
 
     origin->loop = loop;
     origin->resolver = resolver;
     origin->limits = *limits;
     origin->host = must_copy(limits->host.base, limits->host.len);
     origin->limits.host = slice_of(origin->host, limits->host.len);
-    if (origin->limits.keep_idle_ms == 0)
-        origin->limits.keep_idle_ms = KEEP_IDLE_MS;
     task_init(&origin->serve, LOOP_SEND, serve_line, origin);
-    timer_init(&origin->expire, on_expire, origin);
+    pool_init(&origin->pool, loop, (size_t)limits->max_connections, keep_idle_ms, on_room, origin);
     return origin;
 }
 
 void origin_free(struct origin *origin)
 {
     CHECK(origin->under_way == 0);
-    while (origin->newest_idle != NULL) {
-        struct link *link = origin->newest_idle;
-        idle_remove(link);
-        close_link(link);
-    }
-    CHECK(origin->connection_count == 0);
-    timer_cancel(origin->loop, &origin->expire);
+    pool_dispose(&origin->pool);
     task_cancel(origin->loop, &origin->serve);
     free(origin->host);
     free(origin);
@@ -596,7 +485,8 @@ struct origin_fetch *origin_start(struct origin *origin, const struct origin_req
                                   const struct origin_events *events, void *arg)
 {
     struct origin_fetch *fetch = must_alloc(sizeof(*fetch));
-    size_t room = free_slots(origin) + origin->idle_count + (size_t)origin->limits.max_pending;
+    size_t room =
+        pool_free_slots(&origin->pool) + origin->pool.idle_count + (size_t)origin->limits.max_pending;
 
     fetch->origin = origin;
     fetch->events = *events;

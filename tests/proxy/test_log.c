@@ -199,7 +199,7 @@ Test(access_log, a_line_is_json_with_what_is_known)
     struct access_record record = usual();
     char *text = written(&record, LOG_JSON);
 
-    cr_expect_str_eq(text, "{\"time\":\"2023-11-14T22:13:20.123456Z\",\"peer\":\"192.0.2.1\",\"method\":"
+    cr_expect_str_eq(text, "{\"time\":\"2023-11-14T22:13:20.123456Z\",\"client\":\"192.0.2.1\",\"method\":"
                            "\"GET\",\"host\":\"a.test\","
                            "\"target\":\"/a?b\",\"route\":\"GET "
                            "/a\",\"status\":200,\"body_bytes\":12,\"took_us\":1500,\"cache\":\"HIT\","

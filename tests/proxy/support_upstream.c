@@ -39,8 +39,8 @@ static void *accept_thread(void *arg)
         pthread_mutex_lock(&upstream->mutex);
         *served = (struct served){upstream, fd, upstream->connections + 1};
         upstream->fds[served->nth - 1] = fd;
+        upstream->connections++; /* before anybody can see an effect of it */
         pthread_create(&upstream->servers[served->nth - 1], NULL, serve_thread, served);
-        upstream->connections++;
         pthread_mutex_unlock(&upstream->mutex);
     }
     return NULL;

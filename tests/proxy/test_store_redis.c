@@ -695,8 +695,9 @@ static void start_impatient(void)
     start_with(150);
 }
 
-Test(store_redis, while_the_server_is_stopped_operations_fail_fast_and_what_was_missed_is_caught_up,
-     .init = start_impatient)
+TestSuite(store_redis_impatient, .init = start_impatient, .fini = stop, .timeout = 60);
+
+Test(store_redis_impatient, while_the_server_is_stopped_operations_fail_fast_and_what_was_missed_is_caught_up)
 {
     static struct seen stuck[20];
     struct seen served;

@@ -1,3 +1,4 @@
+#!lua
 -- admit.lua: which of these requests may pass, and what is left of their limits?
 --
 -- KEYS[1]  the tag table (see epoch.lua)
@@ -18,6 +19,7 @@
 -- m pass, m the largest that every limit allows, and each limit is charged m times; a batch decides what its requests would one
 -- by one. The server's clock is the only clock, and never runs backwards for a key. A refusal writes nothing, except to repair: a key
 -- without TTL is given one, a state stamped by a clock that was far ahead is taken into the present. Value and TTL are one write.
+-- It is declared as one that writes: a demoted master refuses it, also where nothing would be written.
 
 --@include epoch
 -- All integers here stay below 2^53, for which floor(a / b) is exact although a / b is rounded: a quotient that is not whole lies

@@ -572,6 +572,14 @@ struct redis_link *redis_link_new(struct loop *loop, const struct redis_options 
     return link;
 }
 
+/* Locks that were given back in the last turn: what the kernel takes at once is still sent. */
+static void say_last_words(struct redis_link *link)
+{
+    if (link->state == UP && link->waiting.len > 0 && !h2o_socket_is_writing(link->socket))
+        (void)!send(h2o_socket_get_fd(link->socket), link->waiting.base, link->waiting.len,
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 void redis_link_free(struct redis_link *link)
 {
     while (link->refused_first != NULL)
@@ -581,6 +589,7 @@ void redis_link_free(struct redis_link *link)
             redis_call_cancel(redis_queue_first(&link->queue));
         else
             redis_queue_pop(&link->queue);
+    say_last_words(link);
     if (link->socket != NULL)
         h2o_socket_close(link->socket);
     redis_resolve_cancel(&link->resolve);

@@ -50,7 +50,9 @@ struct redis_call {
 
 struct redis_link *redis_link_new(struct loop *loop,
                                   const struct redis_options *options); /* starts to dial */
-/* Commands under way are dropped without a callback. Not from inside a callback of the link. */
+/* Calls under way are dropped without a callback; what was given in this turn is still sent if it can be at
+ * once. Not from inside a callback of the link. Turn the loop once more before freeing it: an answer about
+ * the host's name may be on its way. */
 void redis_link_free(struct redis_link *link);
 bool redis_link_is_up(const struct redis_link *link);
 

@@ -89,6 +89,11 @@ void redis_script_run(struct redis_run *run, struct redis_link *link, struct red
     CHECK(is_sent); /* only a repetition may be declined */
 }
 
+bool redis_script_was_sent(const struct redis_run *run)
+{
+    return run->call.place != 0;
+}
+
 void redis_script_cancel(struct redis_run *run)
 {
     redis_call_cancel(&run->call);

@@ -32,6 +32,8 @@ struct redis_run {
 void redis_script_run(struct redis_run *run, struct redis_link *link, struct redis_words *scratch,
                       const struct lua_script *script, struct mono_ms give_up_at, redis_compose *compose,
                       redis_done *done, void *arg);
+/* In `done`: could the server have run it? False: it was refused before it was sent. */
+bool redis_script_was_sent(const struct redis_run *run);
 void redis_script_cancel(struct redis_run *run); /* `done` will not run; fine when not under way */
 
 #endif

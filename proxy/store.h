@@ -163,9 +163,16 @@ struct store *store_memory_join(struct store_memory *memory, struct loop *loop);
 /* For tests: another clock, in microseconds that never go backwards. Before the first handle joins. */
 void store_memory_use_clock(struct store_memory *memory, int64_t (*read_us)(void));
 
-struct store_redis;   /* the process's subscriber and what its workers share */
-struct store_redis *store_redis_new(const struct settings *settings, struct near *near);
-struct store *store_redis_join(struct store_redis *redis, struct loop *loop);
-void store_redis_free(struct store_redis *redis); /* after its handles */
+/* The process's subscriber and what its workers share. A handle is joined and freed by its own thread, outside of its callbacks;
+ * operations under way are then dropped without a callback. The loop is turned once more before it is freed, because a wake
+ * may still be on its way to it.
+ *
+ * A cancelled fill, release, renew or invalidate happens all the same. A lookup whose answer nobody hears (cancelled, or
+ * too late) gives back the lock that it may have taken; so does a fill that failed, and a release that did is tried again. A lock
+ * is thus lost to its lease only when the process dies. An admit that failed may have charged some of its tuples. */
+struct store_redis;
+struct store_redis *store_redis_new(const struct settings *settings, struct near *near); /* borrows near, longer than it lives */
+struct store *store_redis_join(struct store_redis *redis, struct loop *loop);            /* one handle per worker */
+void store_redis_free(struct store_redis *redis);                                        /* after its handles */
 
 #endif

@@ -111,12 +111,13 @@ static void on_lookup(void *arg, enum fault fault, const struct redis_reply *rep
     struct lookup_reply wire = {.kind = LOOKUP_PASS};
     struct object *object = NULL;
     struct lookup_answer answer;
-    bool is_damaged, is_taken;
+    bool is_damaged, is_taken, is_lost;
 
     if (fault == FAULT_NONE)
         fault = take_lookup(op, reply, &wire, &object);
     is_taken = is_same_token(wire.token, op->token);
-    if (fault == FAULT_STORE_SILENT || (op->op.call.is_cancelled && is_taken))
+    is_lost = (fault == FAULT_STORE_SILENT || fault == FAULT_STORE_AWAY) && redis_script_was_sent(&op->run);
+    if (is_lost || (op->op.call.is_cancelled && is_taken))
         cache_op_give_back(op);
     is_damaged = fault == FAULT_NONE && wire.entry.len > 0 && object == NULL;
     if (is_damaged && !op->op.call.is_cancelled) {

@@ -80,6 +80,7 @@ static void tear_down(struct worker *worker)
 {
     front_free(worker->front);
     story_free(worker->story);
+    loop_turn(worker->loop, 0); /* a wake may still be on its way */
     loop_free(worker->loop);
 }
 

@@ -1,6 +1,7 @@
 /* Site: see site.h. */
 #include "site.h"
 #include "check.h"
+#include "loop.h"
 #include "memory.h"
 
 #include <stdio.h>
@@ -30,6 +31,8 @@ struct upstream_figures {
 
 struct site {
     int refs;
+    struct loop *loop;
+    struct task close;
     struct settings *settings;
     struct stats *stats;
     struct origin **origins;
@@ -79,12 +82,30 @@ static struct origin *pool_new(struct loop *loop, struct resolver *resolver, con
     return origin_new(loop, resolver, &limits);
 }
 
+/* The last to let go is often a stream, inside a callback of one of our pools, which must not be freed there:
+ * hence a task of the loop. */
+static void site_close(void *arg)
+{
+    struct site *site = arg;
+
+    for (size_t i = 0; i < site->settings->upstream_count; i++)
+        origin_free(site->origins[i]);
+    free(site->origins);
+    free(site->upstreams);
+    free(site->limits);
+    free(site->routes);
+    settings_release(&site->settings);
+    free(site);
+}
+
 struct site *site_new(struct loop *loop, struct resolver *resolver, struct settings *settings,
                       struct stats *stats)
 {
     struct site *site = must_alloc(sizeof(*site));
 
     site->refs = 1;
+    site->loop = loop;
+    task_init(&site->close, LOOP_SEND, site_close, site);
     site->settings = settings_hold(settings);
     site->stats = stats;
     site->origins = must_alloc((settings->upstream_count + 1) * sizeof(*site->origins));
@@ -110,16 +131,8 @@ void site_release(struct site **taken)
     struct site *site = *taken;
 
     *taken = NULL;
-    if (site == NULL || --site->refs > 0)
-        return;
-    for (size_t i = 0; i < site->settings->upstream_count; i++)
-        origin_free(site->origins[i]);
-    free(site->origins);
-    free(site->upstreams);
-    free(site->limits);
-    free(site->routes);
-    settings_release(&site->settings);
-    free(site);
+    if (site != NULL && --site->refs == 0)
+        loop_defer(site->loop, &site->close);
 }
 
 const struct settings *site_settings(const struct site *site)

@@ -2,7 +2,7 @@
  *
  * Belongs to one loop's thread and is counted: each exchange and each load under way holds the site it began
  * with, so that a reload never changes the rules of a request half-way. With the last of them the pools
- * close.
+ * close, by a task of the loop: turn it once more before it ends.
  */
 #ifndef WEIR_SITE_H
 #define WEIR_SITE_H

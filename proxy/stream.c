@@ -25,17 +25,15 @@ static void stream_unref(struct stream *stream)
 
 /* ---- the body ---- */
 
-static int64_t slowest_bytes(const struct stream *stream)
+static bool has_readers(const struct stream *stream)
 {
-    int64_t slowest = stream->got_bytes;
+    return !list_is_empty(&stream->readers) || !list_is_empty(&stream->waiting) ||
+           !list_is_empty(&stream->waking);
+}
 
-    for (struct link *at = stream->readers.next; at != &stream->readers; at = at->next) {
-        const struct stream_reader *reader = LIST_OWNER(at, struct stream_reader, link);
-
-        if (reader->held_bytes < slowest)
-            slowest = reader->held_bytes;
-    }
-    for (struct link *at = stream->waiting.next; at != &stream->waiting; at = at->next) {
+static int64_t slowest_of(const struct link *readers, int64_t slowest)
+{
+    for (const struct link *at = readers->next; at != readers; at = at->next) {
         const struct stream_reader *reader = LIST_OWNER(at, struct stream_reader, link);
 
         if (reader->held_bytes < slowest)
@@ -44,18 +42,20 @@ static int64_t slowest_bytes(const struct stream *stream)
     return slowest;
 }
 
+/* Whoever has not joined yet, but may because there is an owner, reads from the start. */
+static int64_t slowest_bytes(const struct stream *stream)
+{
+    if (stream->owner != NULL && !has_readers(stream))
+        return stream->freed_bytes;
+    return slowest_of(&stream->readers,
+                      slowest_of(&stream->waiting, slowest_of(&stream->waking, stream->got_bytes)));
+}
+
 static void free_passed(struct stream *stream, int64_t slowest)
 {
-    int64_t at = 0;
-
-    /* Positions are in bytes; freed blocks leave their length behind in a NULL, so walk from the first that
-     * is left. */
-    for (size_t i = stream->freed; i < stream->block_count; i++)
-        at += (int64_t)stream->blocks[i]->len;
-    at = stream->got_bytes - at; /* where the first block that is left begins */
     while (stream->freed + 1 < stream->block_count &&
-           at + (int64_t)stream->blocks[stream->freed]->len <= slowest) {
-        at += (int64_t)stream->blocks[stream->freed]->len;
+           stream->freed_bytes + (int64_t)stream->blocks[stream->freed]->len <= slowest) {
+        stream->freed_bytes += (int64_t)stream->blocks[stream->freed]->len;
         block_release(&stream->blocks[stream->freed]);
         stream->freed++;
     }
@@ -92,7 +92,8 @@ static struct block *block_with_room(struct stream *stream)
 
     if (last != NULL && last->len < last->room)
         return last;
-    if (stream->content_length >= 0 && stream->content_length - stream->got_bytes < BLOCK_BYTES)
+    if (stream->content_length > stream->got_bytes &&
+        stream->content_length - stream->got_bytes < BLOCK_BYTES)
         room = (size_t)(stream->content_length - stream->got_bytes);
     else if (stream->block_count == 0 && stream->content_length < 0)
         room = FIRST_BLOCK_BYTES;
@@ -100,7 +101,7 @@ static struct block *block_with_room(struct stream *stream)
         stream->block_room = stream->block_room == 0 ? 8 : stream->block_room * 2;
         stream->blocks = must_realloc(stream->blocks, stream->block_room * sizeof(*stream->blocks));
     }
-    return stream->blocks[stream->block_count++] = block_new(room == 0 ? 1 : room);
+    return stream->blocks[stream->block_count++] = block_new(room);
 }
 
 static void append(struct stream *stream, struct slice bytes)
@@ -117,16 +118,14 @@ static void append(struct stream *stream, struct slice bytes)
     }
 }
 
-/* Readers may leave, join and end others from inside on_more: each is taken off the list before it is told.
- */
+/* Readers may leave, join and end others from inside on_more: each is taken off the list before it is told,
+ * and those still to be told count as readers meanwhile. One that finds nothing and waits again is not told
+ * twice. */
 static void wake_readers(struct stream *stream)
 {
-    struct link woken;
-
-    list_init(&woken);
-    list_move_all(&woken, &stream->waiting);
-    while (!list_is_empty(&woken)) {
-        struct stream_reader *reader = LIST_OWNER(woken.next, struct stream_reader, link);
+    list_move_all(&stream->waking, &stream->waiting);
+    while (!list_is_empty(&stream->waking)) {
+        struct stream_reader *reader = LIST_OWNER(stream->waking.next, struct stream_reader, link);
 
         list_leave(&reader->link);
         list_append(&stream->readers, &reader->link);
@@ -226,6 +225,7 @@ struct stream *stream_start(struct site *site, const struct upstream_rule *upstr
     stream->content_length = -1;
     list_init(&stream->readers);
     list_init(&stream->waiting);
+    list_init(&stream->waking);
     stream->fetch = origin_start(site_origin(site, upstream), request, &ORIGIN_EVENTS, stream);
     return stream;
 }
@@ -247,7 +247,7 @@ void stream_disown(struct stream **taken, bool cancel)
     if (stream == NULL)
         return;
     stream->owner = NULL;
-    if (cancel || (list_is_empty(&stream->readers) && list_is_empty(&stream->waiting)))
+    if (cancel || !has_readers(stream))
         cancel_fetch(stream);
     stream_unref(stream);
 }
@@ -257,12 +257,6 @@ void stream_keep(struct stream *stream, size_t max_bytes)
     CHECK(stream->got_bytes == 0);
     stream->is_kept = stream->content_length <= (int64_t)max_bytes;
     stream->keep_max_bytes = max_bytes;
-}
-
-void stream_unkeep(struct stream *stream)
-{
-    stream->is_kept = false;
-    balance_pace(stream);
 }
 
 bool stream_join(struct stream *stream, struct stream_reader *reader, void (*on_more)(void *arg), void *arg)
@@ -286,7 +280,7 @@ void stream_leave(struct stream_reader *reader)
     list_leave(&reader->link);
     reader->is_joined = false;
     reader->stream = NULL;
-    if (stream->owner == NULL && list_is_empty(&stream->readers) && list_is_empty(&stream->waiting))
+    if (stream->owner == NULL && !has_readers(stream))
         cancel_fetch(stream);
     else
         balance_pace(stream);

@@ -4,7 +4,8 @@
  * Counted: its owner (an exchange that went alone, or a flight) and each reader hold it. The owner is told of
  * the head and of the end; readers pull. Kept, all bytes stay (so that a latecomer may read from the start
  * and the whole can be stored); not kept, bytes that every reader has passed are freed and the upstream is
- * paused while the slowest is too far behind.
+ * paused while the slowest is too far behind. While an owned stream has no reader yet nothing is freed, and
+ * the upstream waits at the same bound.
  */
 #ifndef WEIR_STREAM_H
 #define WEIR_STREAM_H
@@ -34,6 +35,7 @@ struct stream {
     struct block **blocks;
     size_t block_count, block_room;
     size_t freed; /* blocks before this index are gone */
+    int64_t freed_bytes;
     int64_t got_bytes;
     bool has_ended;
     enum fault fault;
@@ -41,7 +43,7 @@ struct stream {
     bool is_kept;
     size_t keep_max_bytes;
     bool is_paused;
-    struct link readers, waiting;
+    struct link readers, waiting, waking; /* each reader is in one of them */
 };
 
 struct stream_owner { /* all may be NULL; none runs inside stream_start() */
@@ -70,7 +72,6 @@ struct stream *stream_start(struct site *site, const struct upstream_rule *upstr
 void stream_disown(struct stream **stream, bool cancel);
 void stream_keep(struct stream *stream,
                  size_t max_bytes); /* before the first body byte, i.e. in on_head at the latest */
-void stream_unkeep(struct stream *stream);
 
 /* Joins at the first byte: only while nothing was freed (always so when kept). `on_more` runs when bytes or
  * the end arrive after a stream_read() that found none. */

@@ -34,7 +34,7 @@ struct flight {
     enum flight_state state;
     struct load_plan *plan;
     struct link riders;   /* parked: not told anything yet */
-    struct rider *leader; /* the one whose plan is loaded, while it is aboard */
+    struct rider *leader; /* the one whose plan this is, while it is aboard */
     bool has_waited;
     int outdated_answers;
     struct load_token token, waited;
@@ -136,6 +136,11 @@ static void flight_free(struct flight *flight)
     free(flight);
 }
 
+static bool token_is_set(struct load_token token)
+{
+    return token.hi != 0 || token.lo != 0;
+}
+
 /* ---- telling riders ---- */
 
 static void tell(struct rider *rider)
@@ -189,19 +194,41 @@ static void land_alone(struct flight *flight, const char *why)
     land_all(flight, &outcome);
 }
 
+/* Is there a copy that nothing has invalidated, and `until` which is not past? */
+static bool has_copy_until(const struct flight *flight, struct mono_ms until)
+{
+    const struct object *copy = flight->stand_in;
+
+    return loop_now(flight->all->loop).ms < until.ms &&
+           !near_is_outdated(flight->all->store->near, copy->epoch, copy->tags, copy->tag_count);
+}
+
+static bool may_stand_in(const struct flight *flight)
+{
+    return flight->stand_in != NULL && has_copy_until(flight, flight->stand_in->error_until);
+}
+
+static bool may_be_served_stale(const struct flight *flight)
+{
+    return flight->stand_in != NULL && has_copy_until(flight, flight->stand_in->stale_until);
+}
+
 /* The stale copy where there is one that may stand in, else the failure itself, to everybody: nobody tries
  * again in turn. */
 static void land_failed(struct flight *flight, enum fault fault, int status)
 {
     struct rider outcome = {.outcome = BOARDING_FAILED, .fault = fault, .status = status};
-    struct near *near = flight->all->store->near;
-    struct object *copy = flight->stand_in;
 
-    if (copy != NULL && !near_is_outdated(near, copy->epoch, copy->tags, copy->tag_count) &&
-        loop_now(flight->all->loop).ms < copy->error_until.ms)
-        land_object(flight, copy, CACHE_STALE, "upstream-error");
+    if (may_stand_in(flight))
+        land_object(flight, flight->stand_in, CACHE_STALE, "upstream-error");
     else
         land_all(flight, &outcome);
+}
+
+static bool will_be_stored(const struct flight *flight)
+{
+    return token_is_set(flight->token) &&
+           (flight->state == FLIGHT_FILLING || (flight->state == FLIGHT_STREAMING && !flight->is_released));
 }
 
 static void tell_stream(struct flight *flight, struct rider *rider)
@@ -211,14 +238,48 @@ static void tell_stream(struct flight *flight, struct rider *rider)
     rider->outcome = BOARDING_STREAM;
     rider->stream = flight->stream;
     rider->result = is_leader ? CACHE_MISS : CACHE_WAIT;
-    rider->is_stored = flight->state == FLIGHT_STREAMING || flight->state == FLIGHT_FILLING;
+    rider->is_stored = will_be_stored(flight);
     rider->why = NULL;
     if (!is_leader)
         site_count_collapsed(flight->plan->site, flight->plan->route);
     tell(rider);
 }
 
-/* Riders that boarded a stream under way are told here, not inside flight_board(). */
+static void tell_all_stream(struct flight *flight)
+{
+    while (!list_is_empty(&flight->riders))
+        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+}
+
+static void tell_all_stale(struct flight *flight, struct object *object)
+{
+    while (!list_is_empty(&flight->riders)) {
+        struct rider *rider = LIST_OWNER(flight->riders.next, struct rider, link);
+
+        rider->outcome = BOARDING_OBJECT;
+        rider->object = object_hold(object);
+        rider->result = CACHE_STALE;
+        rider->why = NULL;
+        tell(rider);
+    }
+}
+
+/* Riders that boarded a flight which already has something for them are told here, not inside flight_board().
+ */
+static void tell_latecomers(struct flight *flight)
+{
+    switch (flight->state) {
+    case FLIGHT_LOOKING: return; /* the answer is near, and better than the copy */
+    case FLIGHT_WAITING:
+    case FLIGHT_LOADING:
+        if (may_be_served_stale(flight))
+            tell_all_stale(flight, flight->stand_in);
+        return;
+    case FLIGHT_STREAMING:
+    case FLIGHT_FILLING: tell_all_stream(flight); return;
+    }
+}
+
 static void dispatch(void *arg)
 {
     struct flights *flights = arg;
@@ -226,11 +287,8 @@ static void dispatch(void *arg)
     while (!list_is_empty(&flights->to_dispatch)) {
         struct flight *flight = LIST_OWNER(flights->to_dispatch.next, struct flight, dispatch_link);
 
-        if (list_is_empty(&flight->riders) ||
-            (flight->state != FLIGHT_STREAMING && flight->state != FLIGHT_FILLING))
-            list_leave(&flight->dispatch_link);
-        else
-            tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+        list_leave(&flight->dispatch_link);
+        tell_latecomers(flight);
     }
 }
 
@@ -242,11 +300,6 @@ static void dispatch_soon(struct flight *flight)
 }
 
 /* ---- the rebuild lock ---- */
-
-static bool token_is_set(struct load_token token)
-{
-    return token.hi != 0 || token.lo != 0;
-}
 
 static void release_lock(struct flight *flight, enum release_reason why, int status, int64_t marker_ms)
 {
@@ -291,8 +344,10 @@ static bool is_outdated(const struct flight *flight)
            near_is_outdated(near, flight->epoch, flight->answer.tags, flight->answer.tag_count);
 }
 
+static void board(struct flights *flights, struct rider *rider);
+
 /* An invalidation overtook the load. Its leader asked before that and may have the answer; the others look
- * again. */
+ * again, with what is left of their patience. */
 static void send_riders_back(struct flight *flight)
 {
     struct flights *flights = flight->all;
@@ -304,10 +359,8 @@ static void send_riders_back(struct flight *flight)
         next = at->next;
         if (rider == flight->leader)
             continue;
-        timer_cancel(flights->loop, &rider->patience);
         list_leave(&rider->link);
-        rider->flight = NULL;
-        flight_board(flights, rider);
+        board(flights, rider);
     }
 }
 
@@ -329,14 +382,13 @@ static void end_with_error_answer(struct flight *flight, int status)
 {
     release_lock(flight, RELEASE_FAILED, status, FAILED_MARKER_MS);
     site_count_load(flight->plan->site, flight->plan->route, LOAD_FAILED);
-    if (flight->stand_in != NULL) {
+    if (may_stand_in(flight)) {
         stream_disown(&flight->stream, true);
         land_failed(flight, FAULT_NONE, status);
         return;
     }
     unlist(flight);
-    while (!list_is_empty(&flight->riders))
-        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    tell_all_stream(flight);
     flight_free(flight);
 }
 
@@ -352,9 +404,7 @@ static void share_answer(struct flight *flight)
     }
     stream_keep(flight->stream, flight->plan->route->cache->max_object_bytes);
     flight->state = FLIGHT_STREAMING;
-    /* Told one by one: each may leave, and none can end the flight. */
-    while (!list_is_empty(&flight->riders))
-        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    tell_all_stream(flight);
 }
 
 static void on_head(void *arg)
@@ -383,8 +433,7 @@ static void on_overflow(void *arg)
     unlist(flight); /* bytes will be freed: latecomers can't read from the start */
     release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
     site_count_load(flight->plan->site, flight->plan->route, LOAD_UNCACHEABLE);
-    while (!list_is_empty(&flight->riders))
-        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    tell_all_stream(flight);
     flight_free(flight); /* the stream is its readers' now */
 }
 
@@ -395,7 +444,10 @@ static void on_filled(void *arg, enum fault fault, enum fill_result result)
     enum load_outcome outcome = LOAD_UNSTORED;
 
     flight->call = NULL;
-    if (fault == FAULT_NONE)
+    if (fault != FAULT_NONE) { /* perhaps it was never done: then the lock is still held, for nothing */
+        flight->is_released = false;
+        release_lock(flight, RELEASE_CANCELLED, 0, 0);
+    } else
         switch (result) {
         case FILL_STORED:
             outcome = LOAD_STORED;
@@ -406,8 +458,7 @@ static void on_filled(void *arg, enum fault fault, enum fill_result result)
         case FILL_INVALIDATED: outcome = LOAD_INVALIDATED; break;
         }
     site_count_load(flight->plan->site, flight->plan->route, outcome);
-    while (!list_is_empty(&flight->riders)) /* boarded in this very turn */
-        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    tell_all_stream(flight); /* who boarded in this very turn */
     flight_free(flight);
 }
 
@@ -415,8 +466,7 @@ static void end_without_fill(struct flight *flight, enum load_outcome outcome)
 {
     release_lock(flight, RELEASE_CANCELLED, 0, 0);
     site_count_load(flight->plan->site, flight->plan->route, outcome);
-    while (!list_is_empty(&flight->riders))
-        tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    tell_all_stream(flight);
     flight_free(flight);
 }
 
@@ -429,13 +479,7 @@ static void on_stream_end(void *arg)
     if (fault != FAULT_NONE) {
         release_lock(flight, RELEASE_FAILED, fault_status(fault), FAILED_MARKER_MS);
         site_count_load(flight->plan->site, flight->plan->route, LOAD_FAILED);
-        if (flight->state == FLIGHT_LOADING) {
-            land_failed(flight, fault, fault_status(fault));
-            return;
-        }
-        while (!list_is_empty(&flight->riders))
-            tell_stream(flight, LIST_OWNER(flight->riders.next, struct rider, link));
-        flight_free(flight); /* readers see the break for themselves */
+        land_failed(flight, fault, fault_status(fault)); /* readers see the break for themselves */
         return;
     }
     if (!load_answer_finish(&flight->answer, flight->stream, flight->plan, flight->epoch, &lifetimes)) {
@@ -455,15 +499,26 @@ static void on_stream_end(void *arg)
 
 static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream_end};
 
+/* What comes of a load may turn out to be for its leader alone: so the leader is the one whose plan is
+ * loaded, and where the one who brought the plan has left, the plan changes with the leader. */
+static void choose_leader(struct flight *flight)
+{
+    if (list_is_empty(&flight->riders))
+        return;
+    if (flight->leader == NULL) {
+        flight->leader = LIST_OWNER(flight->riders.next, struct rider, link);
+        plan_free(&flight->plan);
+        flight->plan = plan_copy(flight->leader->plan);
+    }
+    timer_cancel(flight->all->loop, &flight->leader->patience);
+}
+
 static void start_load(struct flight *flight)
 {
     struct flights *flights = flight->all;
 
     flight->state = FLIGHT_LOADING;
-    if (!list_is_empty(&flight->riders)) {
-        flight->leader = LIST_OWNER(flight->riders.next, struct rider, link);
-        timer_cancel(flights->loop, &flight->leader->patience);
-    }
+    choose_leader(flight);
     if (token_is_set(flight->token))
         timer_start(flights->loop, &flight->renew, mono_after(loop_now(flights->loop), RENEW_MS));
     flight->stream = stream_start(flight->plan->site, flight->plan->route->upstream, &flight->plan->request,
@@ -514,15 +569,7 @@ static void serve_stale(struct flight *flight, const struct lookup_answer *answe
 
     if (flights->store->is_shared)
         near_put(flights->store->near, object);
-    while (!list_is_empty(&flight->riders)) {
-        struct rider *rider = LIST_OWNER(flight->riders.next, struct rider, link);
-
-        rider->outcome = BOARDING_OBJECT;
-        rider->object = object_hold(object);
-        rider->result = CACHE_STALE;
-        rider->why = NULL;
-        tell(rider);
-    }
+    tell_all_stale(flight, object);
     keep_stand_in(flight, object);
     object_release(&object);
     if (token_is_set(load)) {
@@ -652,10 +699,10 @@ static bool takes_riders(const struct flight *flight)
     return false;
 }
 
-void flight_board(struct flights *flights, struct rider *rider)
+/* Its patience is running. */
+static void board(struct flights *flights, struct rider *rider)
 {
     struct flight *flight = find(flights, &rider->plan->key);
-    const struct cache_rule *rule = rider->plan->route->cache;
 
     if (flight != NULL && !takes_riders(flight)) {
         unlist(flight);
@@ -663,17 +710,24 @@ void flight_board(struct flights *flights, struct rider *rider)
     }
     if (flight == NULL) {
         flight = flight_new(flights, rider->plan);
+        flight->leader = rider;
         start_lookup(flight);
     }
     rider->flight = flight;
+    list_append(&flight->riders, &rider->link);
+    dispatch_soon(flight);
+}
+
+void flight_board(struct flights *flights, struct rider *rider)
+{
+    const struct cache_rule *rule = rider->plan->route->cache;
+
     rider->object = NULL;
     rider->fault = FAULT_NONE;
     list_init(&rider->link);
-    list_append(&flight->riders, &rider->link);
     timer_init(&rider->patience, on_impatient, rider);
     timer_start(flights->loop, &rider->patience, mono_after(loop_now(flights->loop), rule->lock_timeout_ms));
-    if (flight->state == FLIGHT_STREAMING || flight->state == FLIGHT_FILLING)
-        dispatch_soon(flight);
+    board(flights, rider);
 }
 
 void flight_leave(struct flights *flights, struct rider *rider)
@@ -712,7 +766,7 @@ size_t flights_under_way(const struct flights *flights)
     return flights->count;
 }
 
-void flights_free(struct flights *flights)
+void flights_cancel(struct flights *flights)
 {
     while (!list_is_empty(&flights->all)) {
         struct flight *flight = LIST_OWNER(flights->all.next, struct flight, link);
@@ -721,6 +775,11 @@ void flights_free(struct flights *flights)
         stream_disown(&flight->stream, true);
         flight_free(flight);
     }
+}
+
+void flights_free(struct flights *flights)
+{
+    flights_cancel(flights);
     task_cancel(flights->loop, &flights->dispatch);
     free(flights);
 }

@@ -58,7 +58,10 @@ struct rider {
 };
 
 struct flights *flights_new(struct loop *loop, struct store *store);
-void flights_free(struct flights *flights); /* riders must have left; loads under way are cancelled */
+void flights_free(struct flights *flights); /* as flights_cancel() */
+/* Loads under way end and give their locks back: turn the loop, so that the store hears of it. Riders must
+ * have left. */
+void flights_cancel(struct flights *flights);
 size_t flights_under_way(const struct flights *flights);
 
 /* `landed` runs exactly once, never inside this call, by the route's lock_timeout at the latest (then with

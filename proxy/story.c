@@ -42,6 +42,16 @@ void story_set_site(struct story *story, struct site *site)
     story->site = site;
 }
 
+bool story_is_quiet(const struct story *story)
+{
+    return flights_under_way(story->flights) == 0 && invalidator_asking(story->invalidator) == 0;
+}
+
+void story_stop(struct story *story)
+{
+    flights_cancel(story->flights);
+}
+
 void story_free(struct story *story)
 {
     CHECK(story->exchanges == 0);

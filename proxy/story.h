@@ -29,7 +29,11 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
                         struct stats *stats);
 void story_set_site(struct story *story,
                     struct site *site); /* takes the reference; requests under way keep theirs */
-void story_free(struct story *story);   /* no exchange may be under way */
+/* Nothing is left to do behind the clients' backs: no load, no invalidation on its way to the store. */
+bool story_is_quiet(const struct story *story);
+void story_stop(
+    struct story *story); /* ends what is; turn the loop, so that the store hears of it, then free */
+void story_free(struct story *story); /* no exchange may be under way; the site closes in the next turn */
 struct front_app story_app(struct story *story);
 
 #endif

@@ -79,14 +79,19 @@ static void set_up(struct worker *worker)
 static void tear_down(struct worker *worker)
 {
     front_free(worker->front);
+    story_stop(worker->story);
+    loop_turn(worker->loop, 0); /* the store is told of locks given back */
     story_free(worker->story);
-    loop_turn(worker->loop, 0); /* a wake may still be on its way */
+    loop_turn(worker->loop, 0); /* the pools close; a wake may still be on its way */
+    loop_turn(worker->loop, 0); /* and so may names that the pools asked for */
     loop_free(worker->loop);
 }
 
 static bool has_ended(const struct worker *worker)
 {
-    return worker->is_draining && front_connections(worker->front) == 0 && worker->story->exchanges == 0;
+    if (!worker->is_draining || front_connections(worker->front) > 0 || worker->story->exchanges > 0)
+        return false;
+    return worker->is_aborting || story_is_quiet(worker->story);
 }
 
 static void *run(void *arg)
@@ -161,7 +166,8 @@ static void on_deadline(void *arg)
 {
     struct worker *worker = arg;
 
-    log_warn("drain: %zu connections did not end in time and are cut", front_connections(worker->front));
+    log_warn("drain: %zu connections and %zu loads did not end in time and are cut",
+             front_connections(worker->front), flights_under_way(worker->story->flights));
     worker->is_aborting = true;
     front_abort(worker->front);
 }

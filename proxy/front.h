@@ -18,6 +18,7 @@ struct client_request;
 struct front;
 struct loop;
 struct stats;
+struct peers;
 
 enum { CLIENT_MAX_PIECES = 64 }; /* of one client_send() */
 
@@ -79,6 +80,8 @@ void client_send(struct client_request *request, const struct slice *pieces, siz
  * The process must ignore SIGPIPE. A client with `max_per_address` connections to this front gets a 503 on the next one;
  * IPv6 addresses count by their /64. At `max_connections` the front does not accept: clients wait in the kernel's queue. */
 struct front *front_new(struct loop *loop, const struct front_limits *limits, const struct front_app *app);
+/* Counts addresses together with other fronts, for max_per_address; before the first connection. Without it: by itself. */
+void front_share_peers(struct front *front, struct peers *peers);
 void front_set_limits(struct front *front, const struct front_limits *limits); /* reload: for what comes from now on */
 void front_set_stats(struct front *front, struct stats *stats); /* this thread's; without them nothing is counted */
 void front_listen(struct front *front, int fd);

@@ -127,14 +127,15 @@ static void welcome(struct front *front, h2o_socket_t *sock)
     struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
     struct address address;
     struct peer *peer;
+    int of_address;
 
     h2o_socket_getpeername(sock,
                            (struct sockaddr *)&from); /* leaves it alone where the client is gone already */
     address = address_from(&from);
     count(front, front->accepted_id, 1);
-    peer = peers_join(front->peers, &address);
-    if (front->limits.max_per_address > 0 && peer_connections(peer) > front->limits.max_per_address) {
-        peer_leave(peer);
+    peer = peers_join(front->peers, &address, &of_address);
+    if (front->limits.max_per_address > 0 && of_address > front->limits.max_per_address) {
+        peers_leave(front->peers, peer);
         turn_away(front, sock, &address);
         return;
     }
@@ -285,7 +286,7 @@ struct front *front_new(struct loop *loop, const struct front_limits *limits, co
     task_init(&front->settle, LOOP_SETTLE, connections_settle, front);
     task_init(&front->abort, LOOP_ARRIVE, on_abort, front);
     timer_init(&front->accept_again, on_accept_again, front);
-    front->peers = peers_new();
+    front->peers = front->own_peers = peers_new();
     configure(front);
     h2o_context_init(&front->context, loop_h2o(loop), &front->config);
     front->accept = (h2o_accept_ctx_t){.ctx = &front->context, .hosts = front->config.hosts};
@@ -301,10 +302,16 @@ void front_free(struct front *front)
     task_cancel(front->loop, &front->arrive);
     task_cancel(front->loop, &front->settle);
     task_cancel(front->loop, &front->abort);
-    peers_free(front->peers);
+    peers_free(front->own_peers);
     h2o_context_dispose(&front->context);
     h2o_config_dispose(&front->config);
     free(front);
+}
+
+void front_share_peers(struct front *front, struct peers *peers)
+{
+    CHECK(front->connection_count == 0);
+    front->peers = peers;
 }
 
 size_t front_connections(const struct front *front)

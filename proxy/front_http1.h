@@ -11,11 +11,11 @@
 #include "front.h"
 #include "identity.h"
 #include "list.h"
+#include "peers.h"
 #include "loop.h"
 #include "loop_h2o.h"
 #include "stats.h"
 
-struct peers;
 struct peer;
 
 enum { FRONT_REFUSALS = 10 }; /* statuses that are counted apart */
@@ -35,9 +35,9 @@ struct front {
     bool is_draining;
     struct link connections;
     size_t connection_count, request_count;
-    struct peers *peers;   /* connections by address */
-    struct link arrivals;  /* requests, to be shown in LOOP_ARRIVE */
-    struct link unsettled; /* connections, to be looked at in LOOP_SETTLE */
+    struct peers *peers, *own_peers; /* connections by address; own: where they are not shared */
+    struct link arrivals;            /* requests, to be shown in LOOP_ARRIVE */
+    struct link unsettled;           /* connections, to be looked at in LOOP_SETTLE */
     struct task arrive, settle, abort;
     struct link lingerers;
     size_t lingerer_count;
@@ -133,13 +133,6 @@ void answer_abandon(struct client_request *request); /* nothing is being sent: l
 /* front_http1_tcp.c: what the kernel knows of a connection */
 bool tcp_acked_bytes(int fd, uint64_t *out); /* false: it cannot tell */
 bool tcp_peer_is_there(int fd);
-
-/* front_http1_peers.c: how many connections does an address have? */
-struct peers *peers_new(void);
-void peers_free(struct peers *peers);
-struct peer *peers_join(struct peers *peers, const struct address *address);
-int peer_connections(const struct peer *peer);
-void peer_leave(struct peer *peer);
 
 /* front_http1_linger.c: the client of a refused request may still be sending; closing at once would reset the
  * connection and take the answer from it. Keeps a duplicate of the socket for a short while after h2o has

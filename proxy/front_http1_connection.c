@@ -86,7 +86,7 @@ static void on_closed(void *arg)
     timer_cancel(front->loop, &c->deadline);
     list_leave(&c->place);
     list_leave(&c->unsettled);
-    peer_leave(c->peer);
+    peers_leave(c->front->peers, c->peer);
     free(c);
     front_closed_one(front);
 }

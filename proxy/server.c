@@ -8,6 +8,7 @@
 #include "loop.h"
 #include "memory.h"
 #include "origin.h"
+#include "peers.h"
 #include "settings.h"
 #include "stats.h"
 #include "worker.h"
@@ -62,6 +63,7 @@ static void open_commons(struct server *server)
     commons->near = near_new(settings->near_cache_bytes,
                              is_memory ? settings->near_cache_bytes / 4 : settings->near_object_bytes);
     commons->resolver = resolver_new(RESOLVER_THREADS);
+    commons->peers = peers_new();
     if (is_memory)
         commons->memory = store_memory_new(commons->near);
     else {
@@ -87,6 +89,7 @@ static void close_commons(struct server *server)
     if (commons->fallback != NULL)
         store_memory_free(commons->fallback);
     resolver_free(commons->resolver);
+    peers_free(commons->peers);
 }
 
 /* ---- workers ---- */

@@ -70,6 +70,7 @@ static void set_up(struct worker *worker)
     limits = limits_of(worker->settings);
     app = story_app(worker->story);
     worker->front = front_new(worker->loop, &limits, &app);
+    front_share_peers(worker->front, commons->peers);
     front_set_stats(worker->front, worker->stats);
     for (size_t i = 0; i < worker->fd_count; i++)
         front_listen(worker->front, worker->fds[i]);

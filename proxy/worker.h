@@ -6,6 +6,7 @@
 #include "settings.h"
 #include "store.h"
 
+struct peers;
 struct resolver;
 struct worker;
 
@@ -17,6 +18,7 @@ struct commons {
     struct store_memory
         *fallback; /* for limits that are decided locally while Redis is away; NULL with the memory store */
     struct resolver *resolver;
+    struct peers *peers;
 };
 
 struct store *commons_join(struct commons *commons, struct loop *loop); /* a handle for one more loop */

@@ -32,6 +32,7 @@ MODULES = {
         "clock": ["clock"],
         "panic": ["panic"],
         "memory": ["memory"],
+        "peers": ["peers"],
         "list": ["list"],
         "expiry_map": ["expiry_map"],
         "digest": ["digest"],

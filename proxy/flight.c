@@ -36,6 +36,7 @@ struct flight {
     struct link riders;   /* parked: not told anything yet */
     struct rider *leader; /* the one whose plan this is, while it is aboard */
     bool has_waited;
+    const char *unstored_why; /* once the answer turned out to be for its leader alone */
     int outdated_answers;
     struct load_token token, waited;
     int64_t epoch;
@@ -239,7 +240,7 @@ static void tell_stream(struct flight *flight, struct rider *rider)
     rider->stream = flight->stream;
     rider->result = is_leader ? CACHE_MISS : CACHE_WAIT;
     rider->is_stored = will_be_stored(flight);
-    rider->why = NULL;
+    rider->why = flight->unstored_why;
     if (!is_leader)
         site_count_collapsed(flight->plan->site, flight->plan->route);
     tell(rider);
@@ -372,6 +373,7 @@ static void tell_leader(struct flight *flight)
 
 static void end_unshared(struct flight *flight, const char *why)
 {
+    flight->unstored_why = why;
     unlist(flight);
     tell_leader(flight);
     site_count_load(flight->plan->site, flight->plan->route, LOAD_UNCACHEABLE);

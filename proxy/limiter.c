@@ -222,7 +222,8 @@ static void count_outcomes(struct limit_request *request, bool is_fallback)
 /* `answer` is of a tuple whose charges are those of the request with has_state set, in order. */
 static void apply_answer(struct limit_request *request, const struct admit_answer *answer, bool is_fallback)
 {
-    bool is_admitted = request->place < answer->admitted;
+    /* Without charges there was only the epoch to be told, whatever the answer counts. */
+    bool is_admitted = request->charge_count == 0 || request->place < answer->admitted;
     size_t from = 0;
 
     for (size_t i = 0; i < request->charge_count; i++) {

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { FAKE_CALLS = 512, FAKE_TUPLES = 64, FAKE_CHARGES = 16 };
+enum { FAKE_CALLS = 512 };
 
 enum fake_op { FAKE_ADMIT, FAKE_LOOKUP, FAKE_FILL, FAKE_RELEASE, FAKE_RENEW, FAKE_INVALIDATE };
 
@@ -172,6 +172,13 @@ static inline bool fake_answer(struct fake_call *call)
     cr_assert(!call->is_answered);
     call->is_answered = true;
     return !call->call.is_cancelled;
+}
+
+static inline void fake_tell_admit(struct fake_call *call, enum fault fault,
+                                   const struct admit_answer *answers)
+{
+    if (fake_answer(call))
+        call->done.admit(call->arg, fault, fault == FAULT_NONE ? answers : NULL, call->count);
 }
 
 static inline void fake_tell_lookup(struct fake_call *call, enum fault fault, struct lookup_answer answer)

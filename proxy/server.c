@@ -13,12 +13,14 @@
 #include "stats.h"
 #include "worker.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+enum { HEAP_KEPT_BYTES = 16 << 20, HEAP_STEP_BYTES = 1 << 20 };
 enum { RESOLVER_THREADS = 2, TURN_MS = 1000, FALLBACK_NEAR_BYTES = 1 << 20, EXIT_CONFIGURATION = 2 };
 
 struct server {
@@ -131,7 +133,8 @@ static void *join_workers(void *arg)
     struct server *server = arg;
 
     for (size_t w = 0; w < server->worker_count; w++) {
-        struct worker *worker = server->workers[w]; /* the control thread still sends orders by its own pointer */
+        struct worker *worker =
+            server->workers[w]; /* the control thread still sends orders by its own pointer */
 
         worker_join(&worker);
     }
@@ -235,6 +238,14 @@ static void raise_descriptor_limit(void)
     }
 }
 
+/* What a turn allocates and frees again is not to be given to the kernel in between: the page faults cost
+ * more than the rest. */
+static void keep_heap(void)
+{
+    mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
+    mallopt(M_TOP_PAD, HEAP_STEP_BYTES);
+}
+
 static bool workers_have_ended(pthread_t joiner)
 {
     return pthread_tryjoin_np(joiner, NULL) == 0;
@@ -294,6 +305,7 @@ int server_run(const char *config_path)
     log_set_level(server.settings->log.level);
     take_signals(&server);
     raise_descriptor_limit();
+    keep_heap();
     if (!access_log_open(&server.settings->log)) {
         settings_release(&server.settings);
         return EXIT_FAILURE;

@@ -228,8 +228,7 @@ static void land_failed(struct flight *flight, enum fault fault, int status)
 
 static bool will_be_stored(const struct flight *flight)
 {
-    return token_is_set(flight->token) &&
-           (flight->state == FLIGHT_FILLING || (flight->state == FLIGHT_STREAMING && !flight->is_released));
+    return token_is_set(flight->token) && flight->state == FLIGHT_STREAMING && !flight->is_released;
 }
 
 static void tell_stream(struct flight *flight, struct rider *rider)
@@ -244,6 +243,22 @@ static void tell_stream(struct flight *flight, struct rider *rider)
     if (!is_leader)
         site_count_collapsed(flight->plan->site, flight->plan->route);
     tell(rider);
+}
+
+/* The load is whole: who comes now waits for nobody. */
+static void tell_whole(struct flight *flight, struct rider *rider)
+{
+    rider->outcome = BOARDING_OBJECT;
+    rider->object = object_hold(flight->answer.object);
+    rider->result = CACHE_HIT;
+    rider->why = NULL;
+    tell(rider);
+}
+
+static void tell_all_whole(struct flight *flight)
+{
+    while (!list_is_empty(&flight->riders))
+        tell_whole(flight, LIST_OWNER(flight->riders.next, struct rider, link));
 }
 
 static void tell_all_stream(struct flight *flight)
@@ -276,8 +291,8 @@ static void tell_latecomers(struct flight *flight)
         if (may_be_served_stale(flight))
             tell_all_stale(flight, flight->stand_in);
         return;
-    case FLIGHT_STREAMING:
-    case FLIGHT_FILLING: tell_all_stream(flight); return;
+    case FLIGHT_STREAMING: tell_all_stream(flight); return;
+    case FLIGHT_FILLING: tell_all_whole(flight); return;
     }
 }
 
@@ -460,7 +475,7 @@ static void on_filled(void *arg, enum fault fault, enum fill_result result)
         case FILL_INVALIDATED: outcome = LOAD_INVALIDATED; break;
         }
     site_count_load(flight->plan->site, flight->plan->route, outcome);
-    tell_all_stream(flight); /* who boarded in this very turn */
+    tell_all_whole(flight); /* who boarded in this very turn */
     flight_free(flight);
 }
 

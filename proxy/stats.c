@@ -187,12 +187,12 @@ static char *labels_text(const struct family *family, const char *const *values)
     return text;
 }
 
-/* Under the lock. A probe has no cells and is never the same as a counted series. */
-static struct series *find(enum stats_family family, const char *labels, bool is_probe)
+/* Under the lock. Of the same labels there is one series, or a scraper would refuse the page. */
+static struct series *find(enum stats_family family, const char *labels)
 {
     struct series *each = registry.first[family];
 
-    while (each != NULL && (strcmp(each->labels, labels) != 0 || (each->id == UNLISTED) != is_probe))
+    while (each != NULL && strcmp(each->labels, labels) != 0)
         each = each->next;
     return each;
 }
@@ -226,9 +226,10 @@ static uint32_t take_cells(uint32_t count)
 static stats_id series_id(enum stats_family family, char *labels)
 {
     bool is_histogram = families[family].kind == KIND_HISTOGRAM;
-    struct series *known = find(family, labels, false);
+    struct series *known = find(family, labels);
     stats_id id = known != NULL ? known->id : take_cells(is_histogram ? HISTOGRAM_CELLS : 1);
 
+    CHECK(known == NULL || known->id != UNLISTED); /* what a probe reads is not counted as well */
     if (known != NULL || id == UNLISTED) {
         free(labels);
         return id;
@@ -276,7 +277,7 @@ void stats_probe(enum stats_family family, const char *const *label_values, int6
     CHECK(families[family].kind != KIND_HISTOGRAM);
     pthread_once(&registry_once, open_registry);
     pthread_mutex_lock(&registry.lock);
-    probe = find(family, labels, true);
+    probe = find(family, labels);
     if (probe == NULL)
         probe = append(family, labels, UNLISTED);
     else

@@ -283,8 +283,15 @@ static void copy_settings(struct store_redis *shared, const struct settings *set
 static int64_t read_up(void *arg)
 {
     struct store_redis *shared = arg;
+    int64_t handles = 0;
 
-    return atomic_load(&shared->handles_up) > 0;
+    /* Each finds out for itself, and one that asks nothing finds out last: the slowest to notice must not
+     * hide that others already do without. */
+    pthread_mutex_lock(&shared->lock);
+    for (struct redis_store *each = shared->handles; each != NULL; each = each->next)
+        handles++;
+    pthread_mutex_unlock(&shared->lock);
+    return atomic_load(&shared->handles_up) >= handles;
 }
 
 static void open_stats(struct store_redis *shared)

@@ -66,17 +66,13 @@ void story_free(struct story *story)
     free(story);
 }
 
-/* A request that never became an exchange: counted and logged all the same. */
+/* A request that never became an exchange is logged all the same; the front has counted it. */
 static void on_refused(void *app, int status, const char *why, struct slice peer_text)
 {
-    struct story *story = app;
-    char text[12];
-    const char *label = text;
     struct access_record record = {.status = status, .code = why, .upstream_us = -1};
 
+    (void)app;
     (void)peer_text; /* addresses are not written to logs */
-    snprintf(text, sizeof(text), "%d", status);
-    stats_add(story->stats, stats_series(STATS_refused_by_front, &label), 1);
     record.at_wall_us = clock_wall_us();
     access_log_write(&record);
 }

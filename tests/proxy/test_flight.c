@@ -44,7 +44,7 @@ Test(flight, one_leads_the_others_ride_and_all_get_every_byte)
     rig_stop();
 }
 
-Test(flight, whoever_boards_while_the_store_is_told_reads_the_whole_answer)
+Test(flight, whoever_boards_while_the_store_is_told_has_waited_for_nobody)
 {
     rig_start(true);
     passenger_board(&a, "anna");
@@ -54,7 +54,9 @@ Test(flight, whoever_boards_while_the_store_is_told_reads_the_whole_answer)
     fetch_end(0, FAULT_NONE);
     passenger_board(&b, "bert");
     fake_tell_fill(store_call(FAKE_FILL, 0), FAULT_NONE, FILL_STORED); /* before the turn's end tells b */
-    cr_expect_text(&b, "ok", CLIENT_LAST);
+    cr_assert_eq(b.rider.outcome, BOARDING_OBJECT);
+    cr_expect_eq(b.rider.result, CACHE_HIT, "the same client, asking again, must not seem to have waited");
+    cr_expect_eq(b.rider.object->body_bytes, 2);
     rig_turn();
     passenger_leave(&a), passenger_leave(&b);
     rig_stop();

@@ -121,6 +121,21 @@ Test(stats, a_probe_is_read_when_scraped_and_until_it_is_taken_away)
     free(text);
 }
 
+Test(stats, a_counter_that_is_read_is_exposed_once)
+{
+    int64_t evicted = 3;
+    char *text, *at;
+
+    stats_probe(STATS_near_evicted, NULL, read_number, &evicted);
+    text = scrape();
+    at = strstr(text, "\nweir_near_evicted_total ");
+    cr_assert_not_null(at);
+    cr_expect_eq(strncmp(at, "\nweir_near_evicted_total 3\n", 27), 0);
+    cr_expect_null(strstr(at + 1, "\nweir_near_evicted_total "), "a scraper refuses a page with two");
+    free(text);
+    stats_probe(STATS_near_evicted, NULL, NULL, NULL);
+}
+
 static void *count_and_leave(void *id)
 {
     stats_add(stats_join(), *(stats_id *)id, 1);

@@ -401,6 +401,7 @@ class Fleet:
             for node in self.nodes:
                 assert node.wait() == 0, f"{node.name}: {node.stderr[-3000:]}"
             if self.redis is not None and self.redis.process.is_alive():
+                self.redis.thaw()
                 assert self.redis.keys_without_ttl() in ([], [b"weir:tags"])
         finally:
             for node in self.nodes + self.removed:

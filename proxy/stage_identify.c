@@ -14,7 +14,8 @@ static bool copy_fields(struct exchange *exchange)
 
     exchange->field_count = head->header_count;
     exchange->fields = client_alloc(exchange->client, (head->header_count + 1) * sizeof(struct header));
-    memcpy(exchange->fields, head->headers, head->header_count * sizeof(struct header));
+    for (size_t i = 0; i < head->header_count; i++)
+        exchange->fields[i] = head->headers[i];
     return hop_headers_strip(exchange->fields, &exchange->field_count);
 }
 

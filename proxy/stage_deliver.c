@@ -108,6 +108,8 @@ static void send_object(void *arg)
     size_t count = 0;
 
     exchange->is_sending = false;
+    if (slice_eq(exchange->head->method, SLICE("HEAD"))) /* no body: nothing to send, nothing to count */
+        exchange->object_block = object->block_count;
     while (count < PIECES_PER_SEND && exchange->object_block < object->block_count) {
         struct block *block = object->blocks[exchange->object_block++];
 

@@ -70,7 +70,8 @@ static void open_commons(struct server *server)
         commons->memory = store_memory_new(commons->near);
     else {
         commons->redis = store_redis_new(settings, commons->near);
-        commons->fallback = store_memory_new(near_new(FALLBACK_NEAR_BYTES, FALLBACK_NEAR_BYTES / 4));
+        commons->fallback_near = near_new(FALLBACK_NEAR_BYTES, FALLBACK_NEAR_BYTES / 4);
+        commons->fallback = store_memory_new(commons->fallback_near);
     }
     stats_probe(STATS_near_objects, NULL, read_near_objects, commons->near);
     stats_probe(STATS_near_bytes, NULL, read_near_bytes, commons->near);
@@ -88,8 +89,11 @@ static void close_commons(struct server *server)
         store_redis_free(commons->redis);
     if (commons->memory != NULL)
         store_memory_free(commons->memory);
-    if (commons->fallback != NULL)
+    if (commons->fallback != NULL) {
         store_memory_free(commons->fallback);
+        near_free(commons->fallback_near);
+    }
+    near_free(commons->near);
     resolver_free(commons->resolver);
     peers_free(commons->peers);
 }
@@ -288,6 +292,7 @@ static int run(struct server *server)
     free(fds);
     serve(server);
     admin_free(&server->admin);
+    loop_turn(server->loop, 0); /* a signal or a wake may still be on its way */
     close_commons(server);
     loop_free(server->loop);
     free(server->workers);

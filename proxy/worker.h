@@ -17,6 +17,7 @@ struct commons {
     struct store_redis *redis;   /* the store, where it is Redis */
     struct store_memory
         *fallback; /* for limits that are decided locally while Redis is away; NULL with the memory store */
+    struct near *fallback_near; /* which that memory store keeps nothing in */
     struct resolver *resolver;
     struct peers *peers;
 };

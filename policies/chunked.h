@@ -1,7 +1,8 @@
 /* Chunked: which bytes of the input are the body, and where does the body end? RFC 9112 section 7.1.
  *
  * Nothing is copied: pieces of the body are slices of the input. Strict: hexadecimal digits alone (no sign,
- * no 0x, no blank around them), CRLF alone, bounded extensions and trailers; these two are checked and dropped.
+ * no 0x, no blank around them), CRLF alone, bounded extensions and trailers; these two are checked and
+ * dropped.
  */
 #ifndef WEIR_CHUNKED_H
 #define WEIR_CHUNKED_H

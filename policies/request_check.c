@@ -1,10 +1,12 @@
-/* Request check: see request_check.h. One pass over the head, line by line; what is counted there is judged at its end. */
+/* Request check: see request_check.h. One pass over the head, line by line; what is counted there is judged
+ * at its end. */
 #include "request_check.h"
 
 #include "http_char.h"
 
 int request_flaw_status(enum request_flaw flaw)
 {
+    /* clang-format off */
     switch (flaw) {
     case REQUEST_SOUND:             return 200;
     case REQUEST_METHOD_UNKNOWN:    return 501;
@@ -32,11 +34,13 @@ int request_flaw_status(enum request_flaw flaw)
     case REQUEST_CODING_AND_LENGTH:
     case REQUEST_CODING_IN_HTTP10:  return 400;
     }
+    /* clang-format on */
     return 400;
 }
 
 const char *request_flaw_text(enum request_flaw flaw)
 {
+    /* clang-format off */
     switch (flaw) {
     case REQUEST_SOUND:             return "nothing is wrong";
     case REQUEST_LINE_BAD:          return "the request line is malformed";
@@ -64,15 +68,18 @@ const char *request_flaw_text(enum request_flaw flaw)
     case REQUEST_CODING_AND_LENGTH: return "both Transfer-Encoding and Content-Length are present";
     case REQUEST_CODING_IN_HTTP10:  return "Transfer-Encoding is not part of HTTP/1.0";
     }
+    /* clang-format on */
     return "the request is malformed";
 }
 
-/* A method in lower case may be another method to us and the same to an upstream: no limit of ours would know it. */
+/* A method in lower case may be another method to us and the same to an upstream: no limit of ours would know
+ * it. */
 enum request_flaw request_check_method(struct slice method)
 {
     if (!is_token(method))
         return REQUEST_METHOD_BAD;
-    if (method.len > REQUEST_MAX_METHOD_BYTES || slice_eq(method, SLICE("CONNECT")) || slice_eq(method, SLICE("TRACE")))
+    if (method.len > REQUEST_MAX_METHOD_BYTES || slice_eq(method, SLICE("CONNECT")) ||
+        slice_eq(method, SLICE("TRACE")))
         return REQUEST_METHOD_UNKNOWN;
     for (size_t i = 0; i < method.len; i++)
         if (method.base[i] >= 'a' && method.base[i] <= 'z')
@@ -80,8 +87,8 @@ enum request_flaw request_check_method(struct slice method)
     return REQUEST_SOUND;
 }
 
-/* A segment is dots if it is . or .. up to whatever any upstream takes for its end: also an escaped slash, a backslash, or
- * the semicolon of a path parameter. */
+/* A segment is dots if it is . or .. up to whatever any upstream takes for its end: also an escaped slash, a
+ * backslash, or the semicolon of a path parameter. */
 struct segment {
     int dots;
     bool has_other;
@@ -199,7 +206,8 @@ bool authority_is_valid(struct slice authority)
     size_t colon = authority_colon(authority);
     struct slice host = slice_of(authority.base, colon);
 
-    if (colon < authority.len && !port_is_valid(slice_of(authority.base + colon + 1, authority.len - colon - 1)))
+    if (colon < authority.len &&
+        !port_is_valid(slice_of(authority.base + colon + 1, authority.len - colon - 1)))
         return false;
     return host.len > 0 && (host.base[0] == '[' ? literal_is_valid(host) : name_is_valid(host));
 }
@@ -263,8 +271,8 @@ static enum request_flaw split_absolute(struct slice whole, bool is_tls, struct 
     return REQUEST_SOUND;
 }
 
-static enum request_flaw judge_line(struct slice line, bool is_tls, size_t max_target_bytes, struct scan *scan,
-                                    struct request_facts *facts)
+static enum request_flaw judge_line(struct slice line, bool is_tls, size_t max_target_bytes,
+                                    struct scan *scan, struct request_facts *facts)
 {
     const char *first = line.len == 0 ? NULL : memchr(line.base, ' ', line.len), *second;
     struct slice version;
@@ -280,7 +288,8 @@ static enum request_flaw judge_line(struct slice line, bool is_tls, size_t max_t
     version = slice_of(second + 1, line.len - facts->method.len - facts->target.len - 2);
     facts->is_http10 = slice_eq(version, SLICE("HTTP/1.0"));
     if (!facts->is_http10 && !slice_eq(version, SLICE("HTTP/1.1")))
-        return version.len > 5 && memcmp(version.base, "HTTP/", 5) == 0 && memchr(version.base, ' ', version.len) == NULL
+        return version.len > 5 && memcmp(version.base, "HTTP/", 5) == 0 &&
+                       memchr(version.base, ' ', version.len) == NULL
                    ? REQUEST_VERSION_BAD
                    : REQUEST_LINE_BAD;
     flaw = request_check_method(facts->method);
@@ -294,11 +303,13 @@ static enum request_flaw judge_line(struct slice line, bool is_tls, size_t max_t
     return request_check_target(facts->target, max_target_bytes);
 }
 
-/* Fields whose meaning we own. Upstreams behind CGI-like interfaces cannot tell content_length from content-length. */
+/* Fields whose meaning we own. Upstreams behind CGI-like interfaces cannot tell content_length from
+ * content-length. */
 static bool is_lookalike(struct slice name)
 {
-    static const char *const owned[] = {"content-length",    "transfer-encoding", "keep-alive",      "proxy-connection",
-                                        "x-forwarded-for",   "x-forwarded-host",  "x-forwarded-proto"};
+    static const char *const owned[] = {"content-length",   "transfer-encoding", "keep-alive",
+                                        "proxy-connection", "x-forwarded-for",   "x-forwarded-host",
+                                        "x-forwarded-proto"};
 
     if (memchr(name.base, '_', name.len) == NULL)
         return false;
@@ -314,7 +325,8 @@ static bool is_lookalike(struct slice name)
     return false;
 }
 
-static enum request_flaw note_field(struct slice name, struct slice value, struct scan *scan, struct request_facts *facts)
+static enum request_flaw note_field(struct slice name, struct slice value, struct scan *scan,
+                                    struct request_facts *facts)
 {
     if (slice_eq_nocase(name, SLICE("host"))) {
         scan->hosts++;
@@ -373,7 +385,8 @@ static enum request_flaw judge_counts(const struct scan *scan, struct request_fa
     return REQUEST_SOUND;
 }
 
-enum request_flaw request_check(struct slice raw, bool is_tls, const struct request_bounds *bounds, struct request_facts *facts_out)
+enum request_flaw request_check(struct slice raw, bool is_tls, const struct request_bounds *bounds,
+                                struct request_facts *facts_out)
 {
     struct scan scan = {.rest = raw};
     struct slice line;

@@ -4,7 +4,7 @@
 
 enum fault {
     FAULT_NONE,
-    FAULT_ORIGIN_REFUSED,   /* no connection: refused, unreachable, name unknown */
+    FAULT_ORIGIN_REFUSED, /* no connection: refused, unreachable, name unknown */
     FAULT_ORIGIN_CONNECT_TIMEOUT,
     FAULT_ORIGIN_SILENT,    /* no first byte in time, or a pause longer than idle_timeout */
     FAULT_ORIGIN_BROKE,     /* closed or reset before its answer was whole */
@@ -16,9 +16,9 @@ enum fault {
     FAULT_CLIENT_LEFT,
 };
 
-const char *fault_name(enum fault fault);  /* for logs and metric labels: "origin_refused" */
-int fault_status(enum fault fault);        /* the status a client gets; 0: nobody to tell */
-const char *fault_code(enum fault fault);  /* the contract's code: "upstream_error", ... */
+const char *fault_name(enum fault fault);        /* for logs and metric labels: "origin_refused" */
+int fault_status(enum fault fault);              /* the status a client gets; 0: nobody to tell */
+const char *fault_code(enum fault fault);        /* the contract's code: "upstream_error", ... */
 const char *fault_proxy_error(enum fault fault); /* RFC 9209 section 2.3 error type */
 
 #endif

@@ -1,8 +1,10 @@
-/* Front: how the story knows a client. Request in; head, body pieces, end or failure out; "ready" and "gone" back.
+/* Front: how the story knows a client. Request in; head, body pieces, end or failure out; "ready" and "gone"
+ * back.
  *
- * A client_request lives until its `gone` callback has run: after the last byte of the answer left, or when the client
- * left, whichever way it ended. That callback is the only cleanup and runs exactly once. Every slice of the request, and
- * all memory of client_alloc(), lives exactly as long. All of this belongs to one loop's thread.
+ * A client_request lives until its `gone` callback has run: after the last byte of the answer left, or when
+ * the client left, whichever way it ended. That callback is the only cleanup and runs exactly once. Every
+ * slice of the request, and all memory of client_alloc(), lives exactly as long. All of this belongs to one
+ * loop's thread.
  */
 #ifndef WEIR_FRONT_H
 #define WEIR_FRONT_H
@@ -28,8 +30,9 @@ struct request_head {
     struct slice authority; /* Host (or absolute form), lower case, default port removed */
     bool is_tls;
     bool is_http10;
-    const struct header *headers; /* names lower case, values trimmed; without host, content-length, transfer-encoding,
-                                     expect and upgrade, which belong to the message framing */
+    const struct header
+        *headers; /* names lower case, values trimmed; without host, content-length, transfer-encoding,
+                     expect and upgrade, which belong to the message framing */
     size_t header_count;
     struct slice body; /* whole; base NULL: the request has none */
     const struct sockaddr *peer;
@@ -37,18 +40,24 @@ struct request_head {
 };
 
 struct response_head {
-    int status;                   /* 200..999 */
-    const struct header *headers; /* lower-case names; without date, connection, content-length, transfer-encoding. Names are
-                                     tokens and values hold no control bytes: whoever made them has seen to it */
+    int status; /* 200..999 */
+    const struct header
+        *headers; /* lower-case names; without date, connection, content-length, transfer-encoding. Names are
+                     tokens and values hold no control bytes: whoever made them has seen to it */
     size_t header_count;
-    int64_t content_length; /* -1: unknown, framed by the front. Bytes beyond it are never sent; an answer that ends before
-                               it is one that broke */
+    int64_t content_length; /* -1: unknown, framed by the front. Bytes beyond it are never sent; an answer
+                               that ends before it is one that broke */
 };
 
-enum client_piece { CLIENT_MORE, CLIENT_LAST, CLIENT_BROKEN /* the client must see a failure, not a short success */ };
+enum client_piece {
+    CLIENT_MORE,
+    CLIENT_LAST,
+    CLIENT_BROKEN /* the client must see a failure, not a short success */
+};
 
-/* What the story gives the front. `on_request` runs in the loop's LOOP_ARRIVE phase, never inside the parser. Requests whose client
- * left before that are never shown. `on_refused` tells of a request the front answered itself (400, 413, 431, ...), for the log. */
+/* What the story gives the front. `on_request` runs in the loop's LOOP_ARRIVE phase, never inside the parser.
+ * Requests whose client left before that are never shown. `on_refused` tells of a request the front answered
+ * itself (400, 413, 431, ...), for the log. */
 struct front_app {
     void (*on_request)(void *app, struct client_request *request);
     void (*on_refused)(void *app, int status, const char *why, struct slice peer_text);
@@ -63,33 +72,42 @@ struct front_limits {
 
 const struct request_head *client_head(const struct client_request *request);
 void *client_alloc(struct client_request *request, size_t bytes); /* zeroed, freed after `gone` */
-/* Set once, before anything else. A client that closes its half of the connection while it waits has left, too. */
+/* Set once, before anything else. A client that closes its half of the connection while it waits has left,
+ * too. */
 void client_on_gone(struct client_request *request, void (*gone)(void *arg), void *arg);
 
-/* The answer's head; nothing is written yet. `on_ready` runs (on a later event, never inside client_send) when the pieces
- * of the last client_send() are no longer needed and more may be sent; never after CLIENT_LAST or CLIENT_BROKEN. Head and
- * header bytes are copied or must live until gone: they are not copied. */
-void client_start(struct client_request *request, const struct response_head *head, void (*on_ready)(void *arg), void *arg);
+/* The answer's head; nothing is written yet. `on_ready` runs (on a later event, never inside client_send)
+ * when the pieces of the last client_send() are no longer needed and more may be sent; never after
+ * CLIENT_LAST or CLIENT_BROKEN. Head and header bytes are copied or must live until gone: they are not
+ * copied. */
+void client_start(struct client_request *request, const struct response_head *head,
+                  void (*on_ready)(void *arg), void *arg);
 
-/* One send may be under way. The bytes stay where they are until on_ready or gone. The first send of all may have no
- * pieces with CLIENT_MORE (it sends the head alone). For HEAD, 204 and 304 the front drops body bytes itself.
- * After CLIENT_LAST or CLIENT_BROKEN the request may be gone when the call returns: let it be the last statement. */
-void client_send(struct client_request *request, const struct slice *pieces, size_t count, enum client_piece how);
+/* One send may be under way. The bytes stay where they are until on_ready or gone. The first send of all may
+ * have no pieces with CLIENT_MORE (it sends the head alone). For HEAD, 204 and 304 the front drops body bytes
+ * itself. After CLIENT_LAST or CLIENT_BROKEN the request may be gone when the call returns: let it be the
+ * last statement. */
+void client_send(struct client_request *request, const struct slice *pieces, size_t count,
+                 enum client_piece how);
 
-/* One front per worker. Listening sockets are added by the worker (already bound and listening, fd passes to the front).
- * The process must ignore SIGPIPE. A client with `max_per_address` connections to this front gets a 503 on the next one;
- * IPv6 addresses count by their /64. At `max_connections` the front does not accept: clients wait in the kernel's queue. */
+/* One front per worker. Listening sockets are added by the worker (already bound and listening, fd passes to
+ * the front). The process must ignore SIGPIPE. A client with `max_per_address` connections to this front gets
+ * a 503 on the next one; IPv6 addresses count by their /64. At `max_connections` the front does not accept:
+ * clients wait in the kernel's queue. */
 struct front *front_new(struct loop *loop, const struct front_limits *limits, const struct front_app *app);
-/* Counts addresses together with other fronts, for max_per_address; before the first connection. Without it: by itself. */
+/* Counts addresses together with other fronts, for max_per_address; before the first connection. Without it:
+ * by itself. */
 void front_share_peers(struct front *front, struct peers *peers);
-void front_set_limits(struct front *front, const struct front_limits *limits); /* reload: for what comes from now on */
-void front_set_stats(struct front *front, struct stats *stats); /* this thread's; without them nothing is counted */
+void front_set_limits(struct front *front,
+                      const struct front_limits *limits); /* reload: for what comes from now on */
+void front_set_stats(struct front *front,
+                     struct stats *stats); /* this thread's; without them nothing is counted */
 void front_listen(struct front *front, int fd);
 void front_stop_listening(struct front *front);
-void front_drain(struct front *front);          /* idle connections close now, others after their answer */
+void front_drain(struct front *front); /* idle connections close now, others after their answer */
 size_t front_connections(const struct front *front);
 size_t front_requests(const struct front *front); /* under way */
-void front_abort(struct front *front);          /* shuts every connection down; they end in the next turns */
-void front_free(struct front *front);           /* no connection may be left */
+void front_abort(struct front *front); /* shuts every connection down; they end in the next turns */
+void front_free(struct front *front);  /* no connection may be left */
 
 #endif

@@ -1,6 +1,8 @@
-/* Log: the error log (stderr, one line a message) and the access log (a bounded buffer written by its own thread).
+/* Log: the error log (stderr, one line a message) and the access log (a bounded buffer written by its own
+ * thread).
  *
- * No line ever holds an API key, a raw principal or a password. A full buffer drops lines and counts them rather than block a loop.
+ * No line ever holds an API key, a raw principal or a password. A full buffer drops lines and counts them
+ * rather than block a loop.
  */
 #ifndef WEIR_LOG_H
 #define WEIR_LOG_H
@@ -14,11 +16,13 @@ void log_set_level(enum log_level level);
 #define log_warn(...) log_line(LOG_WARN, __FILE__, __LINE__, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __FILE__, __LINE__, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_DEBUG, __FILE__, __LINE__, __VA_ARGS__)
-void log_line(enum log_level level, const char *file, int line, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void log_line(enum log_level level, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 struct access_record { /* of one request; slices are copied */
     int64_t at_wall_us, took_us, upstream_us /* -1: not asked */;
-    struct slice peer /* the digest of the address, never the address */, method, target, host, route, user_agent, referer;
+    struct slice peer /* the digest of the address, never the address */, method, target, host, route,
+        user_agent, referer;
     int status;
     int64_t body_bytes;
     const char *cache; /* X-Cache value or NULL */
@@ -27,10 +31,10 @@ struct access_record { /* of one request; slices are copied */
     bool degraded, client_left;
 };
 
-/* Opens what settings->access names and starts the writer thread; false and an error line if it can't. "off": true, and nothing
- * is written. Before the threads that write, and not while open. */
+/* Opens what settings->access names and starts the writer thread; false and an error line if it can't. "off":
+ * true, and nothing is written. Before the threads that write, and not while open. */
 bool access_log_open(const struct log_settings *settings);
-bool access_log_is_on(void); /* false: a record need not even be made */
+bool access_log_is_on(void);                               /* false: a record need not even be made */
 void access_log_write(const struct access_record *record); /* from any thread; never waits for the output */
 /* All lines written so far reach the output first; one that takes no bytes for 2 s loses them, counted. */
 void access_log_close(void);

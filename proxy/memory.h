@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-void *must_alloc(size_t bytes);                /* zeroed; free() it */
-void *must_realloc(void *old, size_t bytes);   /* as realloc */
+void *must_alloc(size_t bytes);                 /* zeroed; free() it */
+void *must_realloc(void *old, size_t bytes);    /* as realloc */
 char *must_copy(const char *bytes, size_t len); /* NUL added; free() it */
 
 #endif

@@ -1,9 +1,10 @@
 /* Near: the objects of this process, under one byte budget, and the tag table by which they are valid.
  *
- * With the memory store this is the store of entries itself and its tag table is the only one. With Redis it mirrors: objects are
- * copies, and the stamps that every store answer brings are applied before the answer is acted upon.
- * An object is valid while no tag of it has a stamp above its epoch and its epoch is not below the floor.
- * Shared by all threads: sharded, a mutex each, held for no call out. Eviction is SIEVE (policies/sieve).
+ * With the memory store this is the store of entries itself and its tag table is the only one. With Redis it
+ * mirrors: objects are copies, and the stamps that every store answer brings are applied before the answer is
+ * acted upon. An object is valid while no tag of it has a stamp above its epoch and its epoch is not below
+ * the floor. Shared by all threads: sharded, a mutex each, held for no call out. Eviction is SIEVE
+ * (policies/sieve).
  */
 #ifndef WEIR_NEAR_H
 #define WEIR_NEAR_H
@@ -17,21 +18,24 @@ struct tag_stamp {
     int64_t epoch;
 };
 
-/* The budget counts everything: objects, their bookkeeping, and the tag table, which is bounded by a share of it. */
+/* The budget counts everything: objects, their bookkeeping, and the tag table, which is bounded by a share of
+ * it. */
 struct near *near_new(size_t budget_bytes, size_t max_object_bytes);
 void near_free(struct near *near);
 
 /* Held reference or NULL. Gone (past every lifetime) and invalidated objects are dropped on the way. */
 struct object *near_find(struct near *near, const struct key32 *key, struct mono_ms now);
-/* Holds it and replaces what was there. Not kept: over max_object_bytes (then what was there goes too), or already invalidated. */
+/* Holds it and replaces what was there. Not kept: over max_object_bytes (then what was there goes too), or
+ * already invalidated. */
 void near_put(struct near *near, struct object *object);
 void near_drop(struct near *near, const struct key32 *key);
 void near_clear(struct near *near);
 
 int64_t near_epoch(const struct near *near); /* the highest epoch this process has seen; lock-free */
-/* Raises the epoch to `epoch` and records the stamps and the floor, each only upwards. When this returns no thread is
- * given an object that they invalidate. */
-void near_apply(struct near *near, int64_t epoch, int64_t floor, const struct tag_stamp *stamps, size_t count);
+/* Raises the epoch to `epoch` and records the stamps and the floor, each only upwards. When this returns no
+ * thread is given an object that they invalidate. */
+void near_apply(struct near *near, int64_t epoch, int64_t floor, const struct tag_stamp *stamps,
+                size_t count);
 /* Would a load that began at `epoch` and carries these tags be invalid by now? */
 bool near_is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count);
 /* Memory store only: the next epoch, max(previous + 1, wall_us), stamped on each tag in one step. */

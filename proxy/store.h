@@ -1,9 +1,9 @@
 /* Store: the five atomic operations by which threads and nodes agree, one interface for memory and Redis.
  *
- * One `struct store` handle per worker; its callbacks run on that worker's loop, exactly once per start, never inside the start,
- * by `timeout` at the latest (then with a fault). An operation whose answer no longer matters is cancelled by its handle.
- * Every answer's epoch and tag stamps have been applied to the near cache before the callback runs.
- * What each promises stands in docs/store.md.
+ * One `struct store` handle per worker; its callbacks run on that worker's loop, exactly once per start,
+ * never inside the start, by `timeout` at the latest (then with a fault). An operation whose answer no longer
+ * matters is cancelled by its handle. Every answer's epoch and tag stamps have been applied to the near cache
+ * before the callback runs. What each promises stands in docs/store.md.
  */
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
@@ -30,19 +30,21 @@ struct admit_tuple { /* `count` identical requests; a tuple without charges only
     int64_t count;
 };
 
-struct limit_state { /* of one charge of one tuple, after the tuple was decided */
+struct limit_state {        /* of one charge of one tuple, after the tuple was decided */
     int64_t available;      /* units one request could still take now */
     int64_t reset_us;       /* until more becomes available by the window's own turn */
     int64_t retry_after_us; /* 0: this limit allows one more of the same; else when it will */
     bool never;             /* the cost is above capacity: no waiting helps */
 };
 
-struct admit_answer {          /* one per tuple */
-    int64_t admitted;          /* the first `admitted` of `count` pass */
-    struct limit_state *states; /* charge_count of them; available before request j (0-based) = available + (admitted - j) * cost */
+struct admit_answer {           /* one per tuple */
+    int64_t admitted;           /* the first `admitted` of `count` pass */
+    struct limit_state *states; /* charge_count of them; available before request j (0-based) = available +
+                                   (admitted - j) * cost */
 };
 
-/* `fault` not FAULT_NONE: no answers, nothing is known to be charged. Tuples and charges live until `done`. */
+/* `fault` not FAULT_NONE: no answers, nothing is known to be charged. Tuples and charges live until `done`.
+ */
 typedef void admit_done(void *arg, enum fault fault, const struct admit_answer *answers, size_t count);
 
 /* ---- lookup ---- */
@@ -54,7 +56,8 @@ enum lookup_kind {
     LOOKUP_FRESH,  /* object: serve it */
     LOOKUP_STALE,  /* object: serve it; with `load` set this caller, alone in the fleet, refreshes it */
     LOOKUP_LOAD,   /* the caller holds the lock `load`; object (or NULL) may stand in for an upstream error */
-    LOOKUP_WAIT,   /* somebody loads: wait for the wake, at most wait_ms, then look up again; object as with LOAD */
+    LOOKUP_WAIT,   /* somebody loads: wait for the wake, at most wait_ms, then look up again; object as with
+                      LOAD */
     LOOKUP_PASS,   /* known to be unshareable for a while: go alone, store nothing */
     LOOKUP_FAILED, /* the load this caller waited for failed with `status`; object as with LOAD */
 };
@@ -69,7 +72,7 @@ struct lookup_ask {
 
 struct lookup_answer {
     enum lookup_kind kind;
-    struct object *object; /* borrowed: object_hold() to keep */
+    struct object *object;  /* borrowed: object_hold() to keep */
     struct load_token load; /* yours with LOAD (and STALE); the holder's with WAIT */
     int64_t epoch;          /* at which your load begins */
     int64_t wait_ms;
@@ -87,14 +90,18 @@ typedef void release_done(void *arg, enum fault fault, bool was_held);
 typedef void invalidate_done(void *arg, enum fault fault, int64_t epoch);
 
 struct store_ops {
-    struct store_call *(*admit)(struct store *, const struct admit_tuple *tuples, size_t count, admit_done *, void *arg);
+    struct store_call *(*admit)(struct store *, const struct admit_tuple *tuples, size_t count, admit_done *,
+                                void *arg);
     struct store_call *(*lookup)(struct store *, const struct lookup_ask *, lookup_done *, void *arg);
-    struct store_call *(*fill)(struct store *, const struct key32 *, struct load_token, struct object *, const struct lifetimes *,
-                               fill_done *, void *arg);
-    struct store_call *(*release)(struct store *, const struct key32 *, struct load_token, enum release_reason, int status,
-                                  int64_t marker_ms, release_done *, void *arg);
-    struct store_call *(*renew)(struct store *, const struct key32 *, struct load_token, int64_t lease_ms, release_done *, void *arg);
-    struct store_call *(*invalidate)(struct store *, const struct slice *tags, size_t count, invalidate_done *, void *arg);
+    struct store_call *(*fill)(struct store *, const struct key32 *, struct load_token, struct object *,
+                               const struct lifetimes *, fill_done *, void *arg);
+    struct store_call *(*release)(struct store *, const struct key32 *, struct load_token,
+                                  enum release_reason, int status, int64_t marker_ms, release_done *,
+                                  void *arg);
+    struct store_call *(*renew)(struct store *, const struct key32 *, struct load_token, int64_t lease_ms,
+                                release_done *, void *arg);
+    struct store_call *(*invalidate)(struct store *, const struct slice *tags, size_t count,
+                                     invalidate_done *, void *arg);
     void (*free)(struct store *);
 };
 
@@ -105,38 +112,46 @@ struct store {
     bool is_shared;         /* false: near is the whole truth, and a look at it needs no round trip */
     _Atomic bool is_up;     /* commands have a chance; false while disconnected */
     _Atomic bool is_pushed; /* invalidations made elsewhere reach this process without being asked for */
-    void (*on_wake)(void *arg, const struct key32 *key); /* a load that somebody waits for has ended; on this worker's loop */
+    void (*on_wake)(
+        void *arg,
+        const struct key32 *key); /* a load that somebody waits for has ended; on this worker's loop */
     void *on_wake_arg;
 };
 
-/* Admits are decided in the order they are given. `done` may be NULL for fill, release, renew. All inputs but the admit tuples,
- * the fill object (held) are copied. */
-static inline struct store_call *store_admit(struct store *s, const struct admit_tuple *tuples, size_t count, admit_done *done, void *arg)
+/* Admits are decided in the order they are given. `done` may be NULL for fill, release, renew. All inputs but
+ * the admit tuples, the fill object (held) are copied. */
+static inline struct store_call *store_admit(struct store *s, const struct admit_tuple *tuples, size_t count,
+                                             admit_done *done, void *arg)
 {
     return s->ops->admit(s, tuples, count, done, arg);
 }
-static inline struct store_call *store_lookup(struct store *s, const struct lookup_ask *ask, lookup_done *done, void *arg)
+static inline struct store_call *store_lookup(struct store *s, const struct lookup_ask *ask,
+                                              lookup_done *done, void *arg)
 {
     return s->ops->lookup(s, ask, done, arg);
 }
-static inline struct store_call *store_fill(struct store *s, const struct key32 *key, struct load_token token, struct object *object,
-                                            const struct lifetimes *lifetimes, fill_done *done, void *arg)
+static inline struct store_call *store_fill(struct store *s, const struct key32 *key, struct load_token token,
+                                            struct object *object, const struct lifetimes *lifetimes,
+                                            fill_done *done, void *arg)
 {
     return s->ops->fill(s, key, token, object, lifetimes, done, arg);
 }
-/* marker_ms: how long the pass marker (UNCACHEABLE) or the failure (FAILED, with its status: waiters of this token share it,
- * and nobody refreshes a stale copy meanwhile) is remembered. */
-static inline struct store_call *store_release(struct store *s, const struct key32 *key, struct load_token token,
-                                               enum release_reason why, int status, int64_t marker_ms, release_done *done, void *arg)
+/* marker_ms: how long the pass marker (UNCACHEABLE) or the failure (FAILED, with its status: waiters of this
+ * token share it, and nobody refreshes a stale copy meanwhile) is remembered. */
+static inline struct store_call *store_release(struct store *s, const struct key32 *key,
+                                               struct load_token token, enum release_reason why, int status,
+                                               int64_t marker_ms, release_done *done, void *arg)
 {
     return s->ops->release(s, key, token, why, status, marker_ms, done, arg);
 }
-static inline struct store_call *store_renew(struct store *s, const struct key32 *key, struct load_token token, int64_t lease_ms,
-                                             release_done *done, void *arg)
+static inline struct store_call *store_renew(struct store *s, const struct key32 *key,
+                                             struct load_token token, int64_t lease_ms, release_done *done,
+                                             void *arg)
 {
     return s->ops->renew(s, key, token, lease_ms, done, arg);
 }
-static inline struct store_call *store_invalidate(struct store *s, const struct slice *tags, size_t count, invalidate_done *done, void *arg)
+static inline struct store_call *store_invalidate(struct store *s, const struct slice *tags, size_t count,
+                                                  invalidate_done *done, void *arg)
 {
     return s->ops->invalidate(s, tags, count, done, arg);
 }
@@ -152,10 +167,11 @@ struct store_call {
 
 /* ---- the two implementations ---- */
 struct settings;
-/* Shared by the threads of one process. An operation happens at the end of the turn in which it was started, just before its
- * callback, so a lookup that is cancelled takes no lock; a cancelled fill, release, renew or invalidate happens all the same.
- * A handle is freed by its own thread, outside of its callbacks, before its loop and after its last answer is wanted; the loop
- * is turned until it is idle before it is freed, because a wake may still be on its way to it. */
+/* Shared by the threads of one process. An operation happens at the end of the turn in which it was started,
+ * just before its callback, so a lookup that is cancelled takes no lock; a cancelled fill, release, renew or
+ * invalidate happens all the same. A handle is freed by its own thread, outside of its callbacks, before its
+ * loop and after its last answer is wanted; the loop is turned until it is idle before it is freed, because a
+ * wake may still be on its way to it. */
 struct store_memory;
 struct store_memory *store_memory_new(struct near *near); /* borrows it, longer than it lives */
 void store_memory_free(struct store_memory *memory);      /* after its handles */
@@ -163,16 +179,18 @@ struct store *store_memory_join(struct store_memory *memory, struct loop *loop);
 /* For tests: another clock, in microseconds that never go backwards. Before the first handle joins. */
 void store_memory_use_clock(struct store_memory *memory, int64_t (*read_us)(void));
 
-/* The process's subscriber and what its workers share. A handle is joined and freed by its own thread, outside of its callbacks;
- * operations under way are then dropped without a callback. The loop is turned once more before it is freed, because a wake
- * may still be on its way to it.
+/* The process's subscriber and what its workers share. A handle is joined and freed by its own thread,
+ * outside of its callbacks; operations under way are then dropped without a callback. The loop is turned once
+ * more before it is freed, because a wake may still be on its way to it.
  *
- * A cancelled fill, release, renew or invalidate happens all the same. A lookup whose answer nobody hears (cancelled, or
- * too late) gives back the lock that it may have taken; so does a fill that failed, and a release that did is tried again. A lock
- * is thus lost to its lease only when the process dies. An admit that failed may have charged some of its tuples. */
+ * A cancelled fill, release, renew or invalidate happens all the same. A lookup whose answer nobody hears
+ * (cancelled, or too late) gives back the lock that it may have taken; so does a fill that failed, and a
+ * release that did is tried again. A lock is thus lost to its lease only when the process dies. An admit that
+ * failed may have charged some of its tuples. */
 struct store_redis;
-struct store_redis *store_redis_new(const struct settings *settings, struct near *near); /* borrows near, longer than it lives */
-struct store *store_redis_join(struct store_redis *redis, struct loop *loop);            /* one handle per worker */
-void store_redis_free(struct store_redis *redis);                                        /* after its handles */
+struct store_redis *store_redis_new(const struct settings *settings,
+                                    struct near *near); /* borrows near, longer than it lives */
+struct store *store_redis_join(struct store_redis *redis, struct loop *loop); /* one handle per worker */
+void store_redis_free(struct store_redis *redis);                             /* after its handles */
 
 #endif

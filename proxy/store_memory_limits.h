@@ -1,10 +1,10 @@
 /* Limit table: how much has each principal used of each limit, in this process?
  *
- * The memory store's admit. One tuple is one locked section over all shards that it touches: admitted by every limit or charged to
- * none. A refusal writes nothing. State that counts for nothing any more is swept a little with every new key.
- * The table holds a million keys at most. Beyond that a new key takes the place of the one, among a few, that would expire first:
- * a limit may then forget somebody, which is the price of not letting clients with made-up keys fill the memory or lock others out.
- * Private to store_memory.c.
+ * The memory store's admit. One tuple is one locked section over all shards that it touches: admitted by
+ * every limit or charged to none. A refusal writes nothing. State that counts for nothing any more is swept a
+ * little with every new key. The table holds a million keys at most. Beyond that a new key takes the place of
+ * the one, among a few, that would expire first: a limit may then forget somebody, which is the price of not
+ * letting clients with made-up keys fill the memory or lock others out. Private to store_memory.c.
  */
 #ifndef WEIR_STORE_MEMORY_LIMITS_H
 #define WEIR_STORE_MEMORY_LIMITS_H
@@ -26,9 +26,10 @@ struct limit_table *limit_table_new(size_t max_keys);
 void limit_table_free(struct limit_table *table);
 
 /* Returns how many of tuple->count pass, and writes tuple->charge_count states. `work` has as many places. */
-int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us, struct limit_work *work,
-                           struct limit_state *states_out);
+int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
+                           struct limit_work *work, struct limit_state *states_out);
 
-size_t limit_table_count(struct limit_table *table); /* keys tracked, ended ones that were not swept yet included */
+size_t
+limit_table_count(struct limit_table *table); /* keys tracked, ended ones that were not swept yet included */
 
 #endif

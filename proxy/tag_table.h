@@ -1,7 +1,8 @@
 /* Tag table: when was each tag last invalidated, and below which epoch is everything taken for invalidated?
  *
- * Bounded: beyond `max_tags` the oldest stamp is forgotten and the floor raised to it, which costs misses and never brings back
- * what was invalidated. Private to near.c. Sharded, a mutex each; the floor is read without one.
+ * Bounded: beyond `max_tags` the oldest stamp is forgotten and the floor raised to it, which costs misses and
+ * never brings back what was invalidated. Private to near.c. Sharded, a mutex each; the floor is read without
+ * one.
  */
 #ifndef WEIR_TAG_TABLE_H
 #define WEIR_TAG_TABLE_H
@@ -15,7 +16,8 @@ struct tag_table;
 /* What one tag costs at most, for the one who turns a byte budget into `max_tags`. */
 enum { TAG_TABLE_BYTES_PER_TAG = 64 };
 
-struct tag_table *tag_table_new(size_t max_tags, uint64_t secret); /* secret: makes the hash chains unpredictable */
+struct tag_table *tag_table_new(size_t max_tags,
+                                uint64_t secret); /* secret: makes the hash chains unpredictable */
 void tag_table_free(struct tag_table *table);
 
 /* Each records only upwards and tells whether anything changed. */

@@ -1,4 +1,5 @@
-/* What the front makes of raw bytes: nothing ambiguous is acted upon, and what is sound is answered as HTTP/1.1 says. */
+/* What the front makes of raw bytes: nothing ambiguous is acted upon, and what is sound is answered as
+ * HTTP/1.1 says. */
 #include "support_front.h"
 
 #include "clock.h"
@@ -27,18 +28,31 @@ static const struct {
     const char *why, *bytes;
     int status;
 } refused_rows[] = {
-    {"length and coding: which one counts?", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-    {"coding and length, the other way round", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400},
-    {"two lengths that differ", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400},
-    {"two lengths that are equal", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400},
+    {"length and coding: which one counts?",
+     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+    {"coding and length, the other way round",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400},
+    {"two lengths that differ",
+     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400},
+    {"two lengths that are equal",
+     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400},
     {"a list of lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx", 400},
     {"a signed length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\nx", 400},
     {"a length of nothing", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", 400},
-    {"two codings", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-    {"chunked twice", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-    {"a coding that is not chunked", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
-    {"a coding in HTTP/1.0", "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-    {"a chunk size that is no number", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+    {"two codings",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: "
+     "chunked\r\n\r\n0\r\n\r\n",
+     400},
+    {"chunked twice",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
+     "chunked\r\n\r\n0\r\n\r\n",
+     400},
+    {"a coding that is not chunked",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
+    {"a coding in HTTP/1.0", "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+     400},
+    {"a chunk size that is no number",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
     {"bare LF", "GET / HTTP/1.1\nHost: a\n\n", 400},
     {"one bare LF among sound lines", "GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400},
     {"a folded line", "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n", 400},
@@ -59,11 +73,13 @@ static const struct {
     {"an escaped NUL", "GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
     {"dot segments", "GET /a/../b HTTP/1.1\r\nHost: a\r\n\r\n", 400},
     {"another scheme", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
-    {"a name with an underscore that looks like framing", "POST / HTTP/1.1\r\nHost: a\r\ncontent_length: 4\r\n\r\n", 400},
+    {"a name with an underscore that looks like framing",
+     "POST / HTTP/1.1\r\nHost: a\r\ncontent_length: 4\r\n\r\n", 400},
     {"a blank before the colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400},
     {"a line without a colon", "GET / HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n", 400},
     {"a NUL in a value", NULL, 400},
-    {"an expectation that nobody knows", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: magic\r\n\r\nx", 417},
+    {"an expectation that nobody knows",
+     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: magic\r\n\r\nx", 417},
     {"HTTP/2 by its preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
     {"no HTTP at all", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400},
 };
@@ -162,7 +178,9 @@ static char *post_of(size_t bytes, bool is_chunked)
     char *text = malloc(bytes + 256), *at;
 
     if (is_chunked)
-        at = text + sprintf(text, "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n", bytes);
+        at = text + sprintf(text,
+                            "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n",
+                            bytes);
     else
         at = text + sprintf(text, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", bytes);
     memset(at, 'b', bytes);
@@ -206,12 +224,25 @@ Test(front_raw, what_was_sent_is_what_the_story_sees)
         const char *why, *bytes, *want;
     } rows[] = {
         {"plain", "GET /echo?q=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /echo?q=1 a \n"},
-        {"authority in one spelling", "GET /echo HTTP/1.1\r\nHost: EXAMPLE.com:80\r\nConnection: close\r\n\r\n", "GET /echo example.com \n"},
-        {"the absolute form counts, not Host", "GET http://B.example/echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /echo b.example \n"},
-        {"a body by length", "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello", "POST /echo a hello\n"},
-        {"a body in chunks", "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", "POST /echo a hello\n"},
-        {"no upgrade, but an answer", "GET /echo HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n", "GET /echo a \n"},
-        {"one empty line before the request", "\r\nGET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /echo a \n"},
+        {"authority in one spelling",
+         "GET /echo HTTP/1.1\r\nHost: EXAMPLE.com:80\r\nConnection: close\r\n\r\n",
+         "GET /echo example.com \n"},
+        {"the absolute form counts, not Host",
+         "GET http://B.example/echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+         "GET /echo b.example \n"},
+        {"a body by length",
+         "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+         "POST /echo a hello\n"},
+        {"a body in chunks",
+         "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+         "POST /echo a hello\n"},
+        {"no upgrade, but an answer",
+         "GET /echo HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: "
+         "h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n",
+         "GET /echo a \n"},
+        {"one empty line before the request",
+         "\r\nGET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /echo a \n"},
         {"HTTP/1.0 without Host", "GET /echo HTTP/1.0\r\n\r\n", "GET /echo  \n"},
     };
 
@@ -229,7 +260,8 @@ Test(front_raw, expect_100_continue_is_answered_and_the_body_taken)
 {
     struct client client = client_connect();
 
-    client_say(&client, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    client_say(&client,
+               "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
     client_await(&client, "HTTP/1.1 100 Continue\r\n\r\n");
     cr_assert_eq(stage.shown, 0);
     client_say(&client, "hello");
@@ -325,7 +357,8 @@ Test(front_raw, head_204_and_304_have_no_body_whatever_the_story_sends)
         client_await(&client, "GET /echo-next a \n");
         snprintf(want, sizeof(want), "HTTP/1.1 %d ", rows[i].status);
         cr_assert(strstr(client.got, want) == client.got);
-        cr_assert(strncmp(strstr(client.got, "\r\n\r\n") + 4, "HTTP/1.1 200", 12) == 0, "no body: %s", client.got);
+        cr_assert(strncmp(strstr(client.got, "\r\n\r\n") + 4, "HTTP/1.1 200", 12) == 0, "no body: %s",
+                  client.got);
         cr_assert(strstr(client.got, "transfer-encoding") == NULL);
         if (rows[i].length_field != NULL)
             cr_assert(strstr(client.got, rows[i].length_field) < strstr(client.got, "\r\n\r\n"));
@@ -454,7 +487,8 @@ Test(front_raw, an_answer_that_ends_before_its_length_is_one_that_broke)
     stage_start(stage.parked[0], 200, 10);
     stage_send(stage.parked[0], "short", CLIENT_LAST);
     client_await_end(&client);
-    cr_assert_str_eq(strstr(client.got, "\r\n\r\n") + 4, "short", "nothing follows that the client could take for the rest");
+    cr_assert_str_eq(strstr(client.got, "\r\n\r\n") + 4, "short",
+                     "nothing follows that the client could take for the rest");
     cr_assert_eq(stage.shown, 1);
     client_close(&client);
 }

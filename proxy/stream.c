@@ -9,6 +9,7 @@
 
 enum { FIRST_BLOCK_BYTES = 8 << 10, BLOCK_BYTES = 64 << 10 };
 enum { PAUSE_ABOVE_BYTES = 512 << 10, RESUME_BELOW_BYTES = 256 << 10, READ_MAX_BYTES = 256 << 10 };
+enum { GAP_MAX_BLOCKS = 64 };
 
 static void stream_unref(struct stream *stream)
 {
@@ -51,6 +52,25 @@ static int64_t slowest_bytes(const struct stream *stream)
                       slowest_of(&stream->waiting, slowest_of(&stream->waking, stream->got_bytes)));
 }
 
+static void count_from(const struct link *readers, size_t first_block)
+{
+    for (const struct link *at = readers->next; at != readers; at = at->next)
+        LIST_OWNER(at, struct stream_reader, link)->block -= first_block;
+}
+
+/* An endless answer must not leave an endless row of empty places behind. */
+static void close_gap(struct stream *stream)
+{
+    if (stream->freed < GAP_MAX_BLOCKS)
+        return;
+    count_from(&stream->readers, stream->freed);
+    count_from(&stream->waiting, stream->freed);
+    count_from(&stream->waking, stream->freed);
+    stream->block_count -= stream->freed;
+    memmove(stream->blocks, stream->blocks + stream->freed, stream->block_count * sizeof(*stream->blocks));
+    stream->freed = 0;
+}
+
 static void free_passed(struct stream *stream, int64_t slowest)
 {
     while (stream->freed + 1 < stream->block_count &&
@@ -59,6 +79,7 @@ static void free_passed(struct stream *stream, int64_t slowest)
         block_release(&stream->blocks[stream->freed]);
         stream->freed++;
     }
+    close_gap(stream);
 }
 
 /* After bytes came or a reader went on: free what nobody needs, and let the upstream go no further ahead than
@@ -95,7 +116,7 @@ static struct block *block_with_room(struct stream *stream)
     if (stream->content_length > stream->got_bytes &&
         stream->content_length - stream->got_bytes < BLOCK_BYTES)
         room = (size_t)(stream->content_length - stream->got_bytes);
-    else if (stream->block_count == 0 && stream->content_length < 0)
+    else if (stream->got_bytes == 0 && stream->content_length < 0)
         room = FIRST_BLOCK_BYTES;
     if (stream->block_count == stream->block_room) {
         stream->block_room = stream->block_room == 0 ? 8 : stream->block_room * 2;
@@ -261,7 +282,7 @@ void stream_keep(struct stream *stream, size_t max_bytes)
 
 bool stream_join(struct stream *stream, struct stream_reader *reader, void (*on_more)(void *arg), void *arg)
 {
-    if (stream->freed > 0)
+    if (stream->freed_bytes > 0)
         return false;
     *reader = (struct stream_reader){.stream = stream, .on_more = on_more, .arg = arg, .is_joined = true};
     list_init(&reader->link);
@@ -299,7 +320,6 @@ size_t stream_read(struct stream_reader *reader, struct slice *pieces, size_t ro
     struct stream *stream = reader->stream;
     size_t count = 0, taken = 0;
 
-    reader->held_block = reader->block;
     reader->held_bytes = reader->read_bytes;
     while (count < room && taken < READ_MAX_BYTES && reader->block < stream->block_count) {
         const struct block *block = stream->blocks[reader->block];

@@ -34,8 +34,8 @@ struct stream {
     /* the body so far */
     struct block **blocks;
     size_t block_count, block_room;
-    size_t freed; /* blocks before this index are gone */
-    int64_t freed_bytes;
+    size_t freed;        /* blocks before this index are gone */
+    int64_t freed_bytes; /* how many bytes are */
     int64_t got_bytes;
     bool has_ended;
     enum fault fault;
@@ -55,9 +55,9 @@ struct stream_owner { /* all may be NULL; none runs inside stream_start() */
 struct stream_reader { /* embedded in an exchange; zeroed, then stream_join() */
     struct stream *stream;
     struct link link;
-    size_t block, offset;           /* first byte not read yet */
-    size_t held_block;              /* first block that the client may still be sending from */
-    int64_t read_bytes, held_bytes; /* the same as positions in the body */
+    size_t block, offset; /* first byte not read yet */
+    int64_t read_bytes;   /* its position in the body */
+    int64_t held_bytes;   /* where that begins which the client may still be sending */
     void (*on_more)(void *arg);
     void *arg;
     bool is_joined, is_waiting;

@@ -222,12 +222,34 @@ Test(stream, an_upstream_waits_for_the_slowest_reader_and_memory_stays_bounded)
             cr_assert_gt(client_read(&slow), 0);
     }
     cr_assert_geq(fake_origin.resumes, 20);
-    cr_assert_gt(stream->freed, 0, "what both have passed is freed");
+    cr_assert_gt(stream->freed_bytes, 0, "what both have passed is freed");
     cr_assert(!stream_join(stream, &(struct stream_reader){0}, on_more, NULL), "too late to join");
     stream_leave(&slow.reader);
     fetch_end(0, FAULT_NONE);
     cr_assert_eq(quick.got, sent);
     stream_leave(&quick.reader);
+    stop();
+}
+
+Test(stream, an_endless_answer_costs_no_memory_for_what_has_passed)
+{
+    struct client quick = {.reads_when_woken = true}, slow = {0};
+    int64_t sent = 0;
+
+    start();
+    fetch_head(0, 200, -1, NULL, 0);
+    join(&quick), join(&slow);
+    client_read(&quick);
+    while (sent < 64 << 20) {
+        send_bytes(CHUNK, &sent);
+        if (fake_origin.fetches[0]->is_paused)
+            client_read_all(&slow);
+    }
+    client_read_all(&slow);
+    cr_assert_eq(slow.got, sent, "nothing is lost or told twice");
+    cr_assert_eq(quick.got, sent);
+    cr_assert_lt(stream->block_room, 200, "not one place for each of a thousand blocks");
+    stream_leave(&slow.reader), stream_leave(&quick.reader);
     stop();
 }
 
@@ -326,7 +348,7 @@ Test(stream, more_than_may_be_kept_is_said_once_and_then_flows_as_if_never_kept)
     send_bytes(900000, &sent);
     cr_assert_eq(overflows, 1);
     cr_assert_eq(client.got, sent);
-    cr_assert_gt(stream->freed, 0);
+    cr_assert_gt(stream->freed_bytes, 0);
     stream_leave(&client.reader);
     stop();
 }

@@ -122,6 +122,7 @@ OWNERS = [
     ("xxhash.h", ["digest.c"]),
     ("json-c/*", ["admin.c", "admin_*.c"]),
     ("nghttp2/*", ["front_http2.c"]),
+    ("malloc.h", ["server.c"]),
 ]  # fmt: skip
 
 PURE_SYMBOLS = {"memchr", "memcmp", "memcpy", "memmem", "memmove", "mempcpy", "memrchr", "memset", "strlen", "check_failed"}

@@ -215,7 +215,7 @@ bool route_matches(const struct route_pattern *pattern, struct slice method, str
     return true;
 }
 
-static struct slice without_port(struct slice authority)
+struct slice authority_host(struct slice authority)
 {
     for (size_t i = authority.len; i > 0; i--) {
         if (authority.base[i - 1] == ']')
@@ -233,7 +233,7 @@ static struct slice without_port(struct slice authority)
 
 bool route_host_matches(struct slice pattern_host, struct slice authority)
 {
-    struct slice host = without_port(authority), tail;
+    struct slice host = authority_host(authority), tail;
 
     if (pattern_host.base == NULL)
         return true;

@@ -45,6 +45,7 @@ struct template {
 /* NULL on success, else what is wrong, in words for the one who wrote it ("a variable is named twice", ...). */
 const char *route_compile(struct slice text, struct route_pattern *out);
 bool route_matches(const struct route_pattern *pattern, struct slice method, struct slice path, struct route_values *values_out);
+struct slice authority_host(struct slice authority); /* without its port and without the dot that ends an absolute name */
 /* host: NULL-base slice any; "*.example.com" any one or more labels before it; compared without case, without port. */
 bool route_host_matches(struct slice pattern_host, struct slice authority);
 

@@ -7,6 +7,7 @@
 #define WEIR_SETTINGS_H
 
 #include "identity.h"    /* struct address, struct address_range */
+#include "limit_key.h"
 #include "route_match.h" /* struct route_pattern, struct template */
 #include "slice.h"
 
@@ -60,14 +61,12 @@ struct upstream_rule {
 };
 
 enum limit_algorithm { LIMIT_SLIDING_WINDOW };
-enum limit_key_kind { LIMIT_KEY_HEADER, LIMIT_KEY_IP, LIMIT_KEY_GLOBAL };
 enum limit_missing { MISSING_IP, MISSING_SHARED, MISSING_REJECT, MISSING_SKIP };
 enum store_failure { FAILURE_LOCAL, FAILURE_OPEN, FAILURE_CLOSED };
 
 struct limit_rule {
     char *name;
-    enum limit_key_kind key;
-    char *key_name; /* lower-case header name, else NULL */
+    struct limit_key key;
     enum limit_missing missing;
     int ipv6_prefix;
     enum limit_algorithm algorithm;

@@ -1,6 +1,6 @@
 /* Settings limit: how much one caller may take, of what, and what happens when it cannot be decided. */
+#include "settings_limit_key.h"
 #include "settings_sections.h"
-#include "settings_suggest.h"
 #include "settings_units.h"
 #include "sliding_window.h"
 
@@ -8,82 +8,6 @@
 #include <string.h>
 
 static const int64_t longest_window_us = INT64_C(30) * 86400 * 1000000;
-
-/* ---- key ---- */
-
-/* These say where a message ends or whom it is for, not who is asking, and are gone before limits are
- * decided. */
-static bool is_framing_header(const char *name)
-{
-    static const char *const framing[] = {"host",   "content-length", "transfer-encoding",
-                                          "expect", "upgrade",        "connection"};
-
-    for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
-        if (strcmp(name, framing[i]) == 0)
-            return true;
-    return false;
-}
-
-static void read_header_key(struct draft *draft, const struct node *node, const char *name,
-                            struct limit_rule *rule)
-{
-    if (!is_header_name(name)) {
-        complain_value(draft->complaints, node,
-                       "%s is no header field's name; write header:NAME, such as header:x-api-key",
-                       quote(name).text);
-        return;
-    }
-    rule->key = LIMIT_KEY_HEADER;
-    rule->key_name = draft_copy_lower(draft, name);
-    if (is_framing_header(rule->key_name))
-        complain_value(draft->complaints, node,
-                       "the field %s belongs to the framing of a message and cannot be a key",
-                       rule->key_name);
-}
-
-/* Another form of key: one that comes later, or a mistake. */
-static void refuse_key(struct draft *draft, const struct node *node, const char *text)
-{
-    static const char *const later[] = {"query", "cookie", "path", "host", "route"};
-    static const char *const known[] = {"header", "ip", "global"};
-    size_t len = strcspn(text, ":");
-    const char *near;
-
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (strlen(later[i]) == len && strncmp(text, later[i], len) == 0) {
-            complain_value(draft->complaints, node,
-                           "%s is not supported yet; allowed is header:NAME, ip or global", quote(text).text);
-            return;
-        }
-    near = nearest_word(text, known, sizeof known / sizeof *known);
-    complain_value(draft->complaints, node, "%s is unknown;%s%s%s allowed is header:NAME, ip or global",
-                   quote(text).text, near == NULL ? "" : " did you mean ", near == NULL ? "" : near,
-                   near == NULL                  ? ""
-                   : strcmp(near, "header") == 0 ? ":NAME?"
-                                                 : "?");
-}
-
-static void read_key(struct draft *draft, const struct node *node, void *into)
-{
-    struct limit_rule *rule = into;
-    const char *text;
-
-    if (node->kind == NODE_LIST) {
-        complain_value(draft->complaints, node,
-                       "a list of keys is not supported yet; allowed is header:NAME, ip or global");
-        return;
-    }
-    if (!want_text(draft, node, "header:NAME, ip or global", &text))
-        return;
-    if (strncmp(text, "header:", 7) == 0)
-        read_header_key(draft, node, text + 7, rule);
-    else if (strcmp(text, "ip") == 0)
-        rule->key = LIMIT_KEY_IP;
-    else if (strcmp(text, "global") == 0)
-        rule->key = LIMIT_KEY_GLOBAL;
-    else
-        refuse_key(draft, node, text);
-}
 
 /* ---- rate, cost ---- */
 
@@ -158,18 +82,18 @@ static const struct choice precisions[] = {{"exact", 0, false}, {"leased", 0, tr
 static const struct setting limit_rows[] = {
     {.key = "key",
      .type = SETTING_OWN,
-     .read = read_key,
+     .read = read_limit_key,
      .is_required = true,
-     .shape = "header:NAME, ip or global",
-     .means = "Whose requests are counted together: those with the same value of a field, of one address, or "
-              "all."},
+     .shape = LIMIT_KEY_FORMS,
+     .means = "Whose requests are counted together: those with the same value of it, or of all in the list."},
     {.key = "missing",
      .type = SETTING_CHOICE,
      .offset = LIMIT(missing),
      .choices = missings,
      .preset = "ip",
-     .means = "Where the field is absent: count by address, count all such together, answer 401, or do not "
-              "count."},
+     .means =
+         "Where the key, or one part of a list, is absent: count by address, count all such together, answer "
+         "401, or do not count."},
     {.key = "unknown",
      .type = SETTING_CHOICE,
      .offset = NOWHERE,

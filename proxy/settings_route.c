@@ -1,4 +1,5 @@
 /* Settings route: which requests go where, under which limits. First match wins. */
+#include "settings_limit_key.h"
 #include "settings_sections.h"
 #include "settings_url.h"
 
@@ -89,6 +90,7 @@ static void read_limit_name(struct draft *draft, const struct node *node, struct
     for (size_t i = 0; i < settings->limit_count; i++) {
         names[i] = settings->limits[i].name;
         if (strcmp(names[i], text) == 0) {
+            check_limit_key(draft, node, &settings->limits[i]);
             route->limits[route->limit_count++] = &settings->limits[i];
             return;
         }

@@ -1,12 +1,13 @@
 /* Identify: which route is it, who is asking, and what does it cost? */
 #include "exchange.h"
-#include "check.h"
 #include "hop_headers.h"
 #include "path_text.h"
 #include "principals.h"
 
 #include <netinet/in.h>
 #include <sys/un.h>
+
+enum { NEAR_ROOM = 512 }; /* for the value of a key that is no longer than most */
 
 static bool copy_fields(struct exchange *exchange)
 {
@@ -79,35 +80,6 @@ static void find_address(struct exchange *exchange)
                             : peer;
 }
 
-/* All values of one field, in order, as one (RFC 9110 section 5.3). Empty: as if it were absent. */
-static struct slice field_value(struct exchange *exchange, struct slice name)
-{
-    struct slice first = {NULL, 0};
-    size_t found = 0, bytes = 0, len = 0;
-    char *joined;
-
-    for (size_t i = 0; i < exchange->field_count; i++)
-        if (slice_eq(exchange->fields[i].name, name)) {
-            if (found++ == 0)
-                first = exchange->fields[i].value;
-            bytes += exchange->fields[i].value.len + 2;
-        }
-    if (found < 2)
-        return first;
-    joined = client_alloc(exchange->client, bytes);
-    for (size_t i = 0; i < exchange->field_count; i++)
-        if (slice_eq(exchange->fields[i].name, name)) {
-            if (len > 0) {
-                memcpy(joined + len, ", ", 2);
-                len += 2;
-            }
-            if (exchange->fields[i].value.len > 0)
-                memcpy(joined + len, exchange->fields[i].value.base, exchange->fields[i].value.len);
-            len += exchange->fields[i].value.len;
-        }
-    return slice_of(joined, len);
-}
-
 static void add_charge(struct exchange *exchange, const struct limit_rule *rule, struct slice kind,
                        struct slice value)
 {
@@ -126,22 +98,37 @@ static void charge_address(struct exchange *exchange, const struct limit_rule *r
     add_charge(exchange, rule, SLICE("ip"), slice_of(text, address_write(&group, text)));
 }
 
-/* False: the request lacks a key that the limit insists on. */
-static bool charge_header(struct exchange *exchange, const struct limit_rule *rule)
+/* A value of this request, in its memory where it does not fit into `near`. */
+static bool find_value(struct exchange *exchange, const struct limit_rule *rule,
+                       const struct limit_key_facts *facts, char near[NEAR_ROOM], struct slice *value)
 {
-    struct slice value = field_value(exchange, slice_text(rule->key_name));
-    char kind_text[128] = "header:";
-    struct slice kind = slice_of(kind_text, sizeof("header:") - 1 + strlen(rule->key_name));
+    size_t len = limit_key_write(&rule->key, facts, rule->ipv6_prefix, near, NEAR_ROOM);
+    char *room = near;
 
-    CHECK(kind.len <= sizeof(kind_text));
-    memcpy(kind_text + sizeof("header:") - 1, rule->key_name, strlen(rule->key_name));
-    if (value.len > 0) {
-        add_charge(exchange, rule, kind, value);
+    if (len == LIMIT_KEY_ABSENT)
+        return false;
+    if (len > NEAR_ROOM) {
+        room = client_alloc(exchange->client, len);
+        limit_key_write(&rule->key, facts, rule->ipv6_prefix, room, len);
+    }
+    *value = slice_of(room, len);
+    return true;
+}
+
+/* False: the request lacks a key that the limit insists on. */
+static bool charge_limit(struct exchange *exchange, const struct limit_rule *rule,
+                         const struct limit_key_facts *facts)
+{
+    char near[NEAR_ROOM];
+    struct slice value;
+
+    if (find_value(exchange, rule, facts, near, &value)) {
+        add_charge(exchange, rule, rule->key.kind, value);
         return true;
     }
     switch (rule->missing) {
     case MISSING_IP: charge_address(exchange, rule); return true;
-    case MISSING_SHARED: add_charge(exchange, rule, kind, SLICE("")); return true;
+    case MISSING_SHARED: add_charge(exchange, rule, rule->key.kind, SLICE("")); return true;
     case MISSING_SKIP: return true;
     case MISSING_REJECT: return false;
     }
@@ -150,19 +137,22 @@ static bool charge_header(struct exchange *exchange, const struct limit_rule *ru
 
 static const struct limit_rule *charge_limits(struct exchange *exchange)
 {
-    exchange->limits.site = exchange->site;
-    for (size_t i = 0; i < exchange->route->limit_count; i++) {
-        const struct limit_rule *rule = exchange->route->limits[i];
+    const struct route_rule *route = exchange->route;
+    struct limit_key_facts facts = {
+        .headers = exchange->fields,
+        .header_count = exchange->field_count,
+        .query = exchange->query,
+        .authority = exchange->head->authority,
+        .values = &exchange->values,
+        .route_host = slice_text(route->host),
+        .route_match = slice_text(route->match),
+        .address = &exchange->address,
+    };
 
-        switch (rule->key) {
-        case LIMIT_KEY_GLOBAL: add_charge(exchange, rule, SLICE("global"), SLICE("")); break;
-        case LIMIT_KEY_IP: charge_address(exchange, rule); break;
-        case LIMIT_KEY_HEADER:
-            if (!charge_header(exchange, rule))
-                return rule;
-            break;
-        }
-    }
+    exchange->limits.site = exchange->site;
+    for (size_t i = 0; i < route->limit_count; i++)
+        if (!charge_limit(exchange, route->limits[i], &facts))
+            return route->limits[i];
     return NULL;
 }
 

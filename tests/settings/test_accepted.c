@@ -86,7 +86,7 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
     cr_expect_eq(limit->tick_us, 1);
     cr_expect_eq(limit->cost, 1);
     cr_expect_eq(limit->on_store_failure, FAILURE_LOCAL);
-    cr_expect_null(limit->key_name);
+    cr_expect_eq(limit->key.parts[0].name.len, 0u);
 
     cr_expect_eq(cache->ttl_ms, -1);
     cr_expect(!cache->override_origin && !cache->shared_with_authorization &&
@@ -228,8 +228,10 @@ Test(accepted, every_key_of_upstreams_and_limits_reaches_its_field)
     cr_expect_str_eq(s->upstreams[1].host, "::1");
     cr_assert_eq(s->limit_count, 2u);
     cr_expect_str_eq(s->limits[0].name, "keyed");
-    cr_expect_eq(s->limits[0].key, LIMIT_KEY_HEADER);
-    cr_expect_str_eq(s->limits[0].key_name, "x-api-key");
+    cr_expect_eq(s->limits[0].key.part_count, 1u);
+    cr_expect_eq(s->limits[0].key.parts[0].kind, LIMIT_KEY_HEADER);
+    cr_expect(slice_eq(s->limits[0].key.parts[0].name, SLICE("x-api-key")));
+    cr_expect(slice_eq(s->limits[0].key.kind, SLICE("header:x-api-key")));
     cr_expect_eq(s->limits[0].missing, MISSING_REJECT);
     cr_expect_eq(s->limits[0].ipv6_prefix, 48);
     cr_expect_eq(s->limits[0].limit, 1000000);
@@ -238,7 +240,8 @@ Test(accepted, every_key_of_upstreams_and_limits_reaches_its_field)
     cr_expect_eq(s->limits[0].cost, 5);
     cr_expect_eq(s->limits[0].on_store_failure, FAILURE_CLOSED);
     cr_expect_eq(s->limits[1].index, 1u);
-    cr_expect_eq(s->limits[1].key, LIMIT_KEY_GLOBAL);
+    cr_expect_eq(s->limits[1].key.parts[0].kind, LIMIT_KEY_GLOBAL);
+    cr_expect(slice_eq(s->limits[1].key.kind, SLICE("global")));
     cr_expect_eq(s->limits[1].missing, MISSING_SKIP);
     cr_expect_eq(s->limits[1].limit, 5);
     cr_expect_eq(s->limits[1].window_us, 250000);
@@ -340,4 +343,41 @@ Test(accepted, held_settings_outlive_the_first_owner)
     cr_expect_str_eq(second->upstreams[0].name, "api");
     settings_release(&second);
     settings_release(&second); /* NULL is fine */
+}
+
+Test(accepted, every_form_of_key_and_lists_of_them)
+{
+    static const struct {
+        const char *key, *kind;
+        size_t parts;
+    } rows[] = {
+        {"header:X-Api-Key", "header:x-api-key", 1},
+        {"query:filter[user]", "query:filter[user]", 1},
+        {"cookie:SID", "cookie:SID", 1},
+        {"path:id", "path:id", 1},
+        {"ip", "ip", 1},
+        {"host", "host", 1},
+        {"route", "route", 1},
+        {"global", "global", 1},
+        {"[ip]", "ip", 1},
+        {"[global]", "global", 1},
+        {"['header:X-A', 'path:id', route]", "header:x-a,path:id,route", 3},
+        {"['header:a', 'header:b', 'query:c', 'cookie:d', 'path:id', ip, host, route]",
+         "header:a,header:b,query:c,cookie:d,path:id,ip,host,route", 8},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        struct settings *s;
+
+        snprintf(text, sizeof text,
+                 "limits: {one: {key: %s%s%s, rate: 1/s}}\n" UPSTREAM
+                 "routes: [{match: '/{id}', upstream: api, limits: [one]}]\n",
+                 rows[i].key[0] == '[' ? "" : "'", rows[i].key, rows[i].key[0] == '[' ? "" : "'");
+        s = accept(text);
+        cr_expect_eq(s->limits[0].key.part_count, rows[i].parts, "%s", rows[i].key);
+        cr_expect(slice_eq(s->limits[0].key.kind, slice_text(rows[i].kind)), "%s: %.*s", rows[i].key,
+                  (int)s->limits[0].key.kind.len, s->limits[0].key.kind.base);
+        settings_release(&s);
+    }
 }

@@ -1,0 +1,195 @@
+/* Limit key: see limit_key.h. */
+#include "limit_key.h"
+
+#include "check.h"
+#include "http_char.h"
+#include "text.h"
+
+/* A %XX of any byte is that byte; a bad escape stays as it is, and so does '+', which is a blank only by a
+ * convention of forms. */
+static char decoded_next(struct slice s, size_t *at)
+{
+    char c = s.base[*at];
+
+    if (c == '%' && s.len - *at >= 3) {
+        int high = hex_value(s.base[*at + 1]), low = hex_value(s.base[*at + 2]);
+
+        if (high >= 0 && low >= 0) {
+            *at += 3;
+            return (char)(high * 16 + low);
+        }
+    }
+    *at += 1;
+    return c;
+}
+
+static void add_decoded(struct text *out, struct slice s)
+{
+    for (size_t at = 0; at < s.len;)
+        text_add_char(out, decoded_next(s, &at));
+}
+
+static bool decodes_to(struct slice s, struct slice wanted)
+{
+    size_t len = 0;
+
+    for (size_t at = 0; at < s.len; len++)
+        if (decoded_next(s, &at) != (len < wanted.len ? wanted.base[len] : 0) || len >= wanted.len)
+            return false;
+    return len == wanted.len;
+}
+
+/* Takes what stands before the next `mark`, or all that is left; false at the end. */
+static bool take_until(struct slice *rest, char mark, struct slice *part)
+{
+    const char *end;
+
+    if (rest->len == 0)
+        return false;
+    end = memchr(rest->base, mark, rest->len);
+    *part = slice_of(rest->base, end == NULL ? rest->len : (size_t)(end - rest->base));
+    *rest = end == NULL ? slice_of(NULL, 0) : slice_of(end + 1, rest->len - part->len - 1);
+    return true;
+}
+
+/* "name=value"; without '=' the value is empty. */
+static void split_pair(struct slice pair, struct slice *name, struct slice *value)
+{
+    *value = pair;
+    if (!take_until(value, '=', name))
+        *name = *value = slice_of(NULL, 0);
+}
+
+/* `from` is where this part began: a separator goes before all but its first value. */
+static void separate(struct text *out, size_t from, struct slice separator)
+{
+    if (out->len > from)
+        text_add(out, separator);
+}
+
+static void add_header(struct text *out, struct slice name, const struct limit_key_facts *facts)
+{
+    size_t from = out->len;
+
+    for (size_t i = 0; i < facts->header_count; i++) {
+        if (!slice_eq(facts->headers[i].name, name) || facts->headers[i].value.len == 0)
+            continue;
+        separate(out, from, SLICE(", ")); /* RFC 9110 section 5.3: the same as one line */
+        text_add(out, facts->headers[i].value);
+    }
+}
+
+static void add_query(struct text *out, struct slice wanted, struct slice query)
+{
+    struct slice pair, name, value;
+    size_t from = out->len;
+
+    while (take_until(&query, '&', &pair)) {
+        split_pair(pair, &name, &value);
+        if (value.len == 0 || !decodes_to(name, wanted))
+            continue;
+        separate(out, from, SLICE("&"));
+        add_decoded(out, value);
+    }
+}
+
+/* Some clients put the value in quotes, and servers take them off. */
+static struct slice without_quotes(struct slice value)
+{
+    if (value.len >= 2 && value.base[0] == '"' && value.base[value.len - 1] == '"')
+        return slice_of(value.base + 1, value.len - 2);
+    return value;
+}
+
+static void add_cookie(struct text *out, struct slice wanted, const struct limit_key_facts *facts)
+{
+    size_t from = out->len;
+
+    for (size_t i = 0; i < facts->header_count; i++) {
+        struct slice rest = facts->headers[i].value, pair, name, value;
+
+        if (!slice_eq(facts->headers[i].name, SLICE("cookie")))
+            continue;
+        while (take_until(&rest, ';', &pair)) {
+            split_pair(pair, &name, &value);
+            value = without_quotes(slice_trim(value));
+            if (value.len == 0 || !slice_eq(slice_trim(name), wanted))
+                continue;
+            separate(out, from, SLICE("; "));
+            text_add(out, value);
+        }
+    }
+}
+
+static void add_path(struct text *out, struct slice name, const struct route_values *values)
+{
+    for (size_t i = 0; i < values->count; i++)
+        if (slice_eq(values->names[i], name))
+            add_decoded(out, values->values[i]);
+}
+
+static void add_address(struct text *out, const struct address *address, int ipv6_prefix)
+{
+    struct address group = address_group(address, ipv6_prefix);
+    char room[46];
+
+    text_add(out, slice_of(room, address_write(&group, room)));
+}
+
+static void add_host(struct text *out, struct slice authority)
+{
+    struct slice host = authority_host(authority);
+    struct address literal;
+
+    if (host.len > 0 && host.base[0] == '[' && address_parse(host, &literal)) {
+        add_address(out, &literal, 128);
+        return;
+    }
+    for (size_t i = 0; i < host.len; i++)
+        text_add_char(out, ascii_lower(host.base[i]));
+}
+
+static void add_route(struct text *out, const struct limit_key_facts *facts)
+{
+    text_add(out, facts->route_host);
+    if (facts->route_host.len > 0)
+        text_add_char(out, ' ');
+    text_add(out, facts->route_match);
+}
+
+static void add_part(struct text *out, const struct limit_key_part *part, const struct limit_key_facts *facts,
+                     int ipv6_prefix)
+{
+    switch (part->kind) { /* no default: a new form must be given a value before it compiles */
+    case LIMIT_KEY_HEADER: add_header(out, part->name, facts); return;
+    case LIMIT_KEY_QUERY: add_query(out, part->name, facts->query); return;
+    case LIMIT_KEY_COOKIE: add_cookie(out, part->name, facts); return;
+    case LIMIT_KEY_PATH: add_path(out, part->name, facts->values); return;
+    case LIMIT_KEY_IP: add_address(out, facts->address, ipv6_prefix); return;
+    case LIMIT_KEY_HOST: add_host(out, facts->authority); return;
+    case LIMIT_KEY_ROUTE: add_route(out, facts); return;
+    case LIMIT_KEY_GLOBAL: return;
+    }
+}
+
+size_t limit_key_write(const struct limit_key *key, const struct limit_key_facts *facts, int ipv6_prefix,
+                       char *out, size_t room)
+{
+    struct text text = text_in(out, room);
+
+    CHECK(key->part_count > 0 && key->part_count <= LIMIT_KEY_MAX_PARTS);
+    for (size_t i = 0; i < key->part_count; i++) {
+        const struct limit_key_part *part = &key->parts[i];
+        struct text measure = text_in(NULL, 0);
+
+        add_part(&measure, part, facts, ipv6_prefix);
+        if (measure.len == 0 && part->kind != LIMIT_KEY_GLOBAL)
+            return LIMIT_KEY_ABSENT;
+        if (key->part_count > 1) {
+            text_add_int(&text, (int64_t)measure.len);
+            text_add_char(&text, ':');
+        }
+        add_part(&text, part, facts, ipv6_prefix);
+    }
+    return text.len;
+}

@@ -37,7 +37,7 @@ void forget(struct outcome *outcome)
     free(outcome->said);
 }
 
-struct settings *accept(const char *text)
+struct settings *accepted(const char *text)
 {
     struct outcome outcome = parse(text);
 

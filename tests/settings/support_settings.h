@@ -18,6 +18,6 @@ struct outcome parse_bytes(const char *text, size_t len);
 struct outcome load(const char *path);
 void forget(struct outcome *outcome);
 
-struct settings *accept(const char *text); /* fails the test where it is refused; settings_release() it */
+struct settings *accepted(const char *text); /* fails the test where it is refused; settings_release() it */
 
 #endif

@@ -10,7 +10,7 @@ enum { MIB = 1024 * 1024 };
 
 Test(accepted, the_least_configuration_has_every_default)
 {
-    struct settings *s = accept(UPSTREAM ROUTE);
+    struct settings *s = accepted(UPSTREAM ROUTE);
     cpu_set_t cpus;
 
     cr_assert_eq(sched_getaffinity(0, sizeof cpus, &cpus), 0);
@@ -72,8 +72,8 @@ Test(accepted, the_least_configuration_has_every_default)
 
 Test(accepted, a_limit_and_a_cache_have_every_default)
 {
-    struct settings *s = accept("limits: {one: {key: ip, rate: 20/s}}\n" UPSTREAM
-                                "routes: [{match: GET /, upstream: api, limits: [one], cache: {}}]\n");
+    struct settings *s = accepted("limits: {one: {key: ip, rate: 20/s}}\n" UPSTREAM
+                                  "routes: [{match: GET /, upstream: api, limits: [one], cache: {}}]\n");
     static const int statuses[] = {200, 203, 204, 301, 308, 404, 410};
     const struct cache_rule *cache = s->routes[0].cache;
     const struct limit_rule *limit = s->routes[0].limits[0];
@@ -305,8 +305,8 @@ Test(accepted, the_examples_of_conf)
 Test(accepted, the_full_example_spells_out_the_defaults)
 {
     struct outcome full = load("conf/full.yaml");
-    struct settings *least = accept("limits: {one: {key: ip, rate: 20/s}}\n" UPSTREAM
-                                    "routes: [{match: GET /, upstream: api, limits: [one], cache: {}}]\n");
+    struct settings *least = accepted("limits: {one: {key: ip, rate: 20/s}}\n" UPSTREAM
+                                      "routes: [{match: GET /, upstream: api, limits: [one], cache: {}}]\n");
     const struct cache_rule *a = full.settings->routes[0].cache, *b = least->routes[0].cache;
 
     cr_expect_eq(memcmp(&full.settings->client, &least->client, sizeof least->client), 0);
@@ -329,14 +329,14 @@ Test(accepted, the_full_example_spells_out_the_defaults)
 
 Test(accepted, a_byte_order_mark_is_not_part_of_the_first_key)
 {
-    struct settings *s = accept("\xef\xbb\xbf" UPSTREAM ROUTE);
+    struct settings *s = accepted("\xef\xbb\xbf" UPSTREAM ROUTE);
 
     settings_release(&s);
 }
 
 Test(accepted, held_settings_outlive_the_first_owner)
 {
-    struct settings *first = accept(UPSTREAM ROUTE), *second = settings_hold(first);
+    struct settings *first = accepted(UPSTREAM ROUTE), *second = settings_hold(first);
 
     settings_release(&first);
     cr_expect_null(first);
@@ -374,7 +374,7 @@ Test(accepted, every_form_of_key_and_lists_of_them)
                  "limits: {one: {key: %s%s%s, rate: 1/s}}\n" UPSTREAM
                  "routes: [{match: '/{id}', upstream: api, limits: [one]}]\n",
                  rows[i].key[0] == '[' ? "" : "'", rows[i].key, rows[i].key[0] == '[' ? "" : "'");
-        s = accept(text);
+        s = accepted(text);
         cr_expect_eq(s->limits[0].key.part_count, rows[i].parts, "%s", rows[i].key);
         cr_expect(slice_eq(s->limits[0].key.kind, slice_text(rows[i].kind)), "%s: %.*s", rows[i].key,
                   (int)s->limits[0].key.kind.len, s->limits[0].key.kind.base);

@@ -47,7 +47,7 @@ Test(bounds, the_size_is_bounded)
 Test(bounds, just_below_the_size_is_fine)
 {
     char *text = repeat(UPSTREAM ROUTE "#", "x", 1000000, "\n");
-    struct settings *settings = accept(text);
+    struct settings *settings = accepted(text);
 
     settings_release(&settings);
     free(text);

@@ -58,8 +58,9 @@ Test(environment, every_kind_of_value_may_come_from_it)
 
     setenv("WEIR_TEST_PORT", "8099", 1);
     setenv("WEIR_TEST_URL", "redis://:p%40ss@127.0.0.1:1234/3", 1);
-    s = accept("listen: 127.0.0.1:${WEIR_TEST_PORT}\nworkers: ${WEIR_TEST_UNSET:-5}\n"
-               "store: {url: \"${WEIR_TEST_URL}\"}\nmax_body: \"${WEIR_TEST_UNSET:-1}MiB\"\n" UPSTREAM ROUTE);
+    s = accepted(
+        "listen: 127.0.0.1:${WEIR_TEST_PORT}\nworkers: ${WEIR_TEST_UNSET:-5}\n"
+        "store: {url: \"${WEIR_TEST_URL}\"}\nmax_body: \"${WEIR_TEST_UNSET:-1}MiB\"\n" UPSTREAM ROUTE);
     cr_expect_eq(s->listens[0].port, 8099);
     cr_expect_eq(s->workers, 5);
     cr_expect_str_eq(s->store.password, "p@ss");

@@ -6,7 +6,7 @@
 
 static void compare(const char *old_text, const char *fresh_text, const char *want)
 {
-    struct settings *old = accept(old_text), *fresh = accept(fresh_text);
+    struct settings *old = accepted(old_text), *fresh = accepted(fresh_text);
     char *said;
     size_t len;
     FILE *errors = open_memstream(&said, &len);

@@ -24,6 +24,7 @@ enum flight_state {
     FLIGHT_LOADING,   /* we do; no head yet */
     FLIGHT_STREAMING, /* the head came and may be shared */
     FLIGHT_FILLING,   /* the answer is whole, the store is told */
+    FLIGHT_FAILING,   /* the load failed, the store is told; takes no more riders */
 };
 
 struct flight {
@@ -36,6 +37,7 @@ struct flight {
     struct link riders;   /* parked: not told anything yet */
     struct rider *leader; /* the one whose plan this is, while it is aboard */
     bool has_waited;
+    bool has_error_answer;    /* the upstream's own, for all riders */
     const char *unstored_why; /* once the answer turned out to be for its leader alone */
     int outdated_answers;
     struct load_token token, waited;
@@ -293,6 +295,7 @@ static void tell_latecomers(struct flight *flight)
         return;
     case FLIGHT_STREAMING: tell_all_stream(flight); return;
     case FLIGHT_FILLING: tell_all_whole(flight); return;
+    case FLIGHT_FAILING: return;
     }
 }
 
@@ -395,18 +398,49 @@ static void end_unshared(struct flight *flight, const char *why)
     land_alone(flight, why);
 }
 
-static void end_with_error_answer(struct flight *flight, int status)
+static void tell_failure(struct flight *flight)
 {
-    release_lock(flight, RELEASE_FAILED, status, FAILED_MARKER_MS);
-    site_count_load(flight->plan->site, flight->plan->route, LOAD_FAILED);
-    if (may_stand_in(flight)) {
+    struct stream *stream = flight->stream;
+
+    if (!flight->has_error_answer)
+        land_failed(flight, stream->fault,
+                    fault_status(stream->fault)); /* readers see the break for themselves */
+    else if (may_stand_in(flight)) {
+        int status = stream->status;
+
         stream_disown(&flight->stream, true);
         land_failed(flight, FAULT_NONE, status);
+    } else {
+        tell_all_stream(flight);
+        flight_free(flight);
+    }
+}
+
+static void on_failure_recorded(void *arg, enum fault fault, bool was_held)
+{
+    struct flight *flight = arg;
+
+    (void)fault;
+    (void)was_held;
+    flight->call = NULL;
+    tell_failure(flight);
+}
+
+/* Riders are told once the store knows: who has had the failure and asks again begins anew, wherever that is,
+ * and is not taken for one who waited for this load. */
+static void end_failed(struct flight *flight, int status)
+{
+    unlist(flight);
+    timer_cancel(flight->all->loop, &flight->renew);
+    site_count_load(flight->plan->site, flight->plan->route, LOAD_FAILED);
+    flight->state = FLIGHT_FAILING;
+    if (flight->is_released || !token_is_set(flight->token)) {
+        tell_failure(flight);
         return;
     }
-    unlist(flight);
-    tell_all_stream(flight);
-    flight_free(flight);
+    flight->is_released = true;
+    flight->call = store_release(flight->all->store, &flight->plan->key, flight->token, RELEASE_FAILED,
+                                 status, FAILED_MARKER_MS, on_failure_recorded, flight);
 }
 
 static void share_answer(struct flight *flight)
@@ -431,7 +465,10 @@ static void on_head(void *arg)
 
     switch (load_answer_judge(&flight->answer, flight->stream, flight->plan, &why)) {
     case ANSWER_SHARED: share_answer(flight); return;
-    case ANSWER_ERROR: end_with_error_answer(flight, flight->stream->status); return;
+    case ANSWER_ERROR:
+        flight->has_error_answer = true;
+        end_failed(flight, flight->stream->status);
+        return;
     case ANSWER_UNSHARED:
         release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
         end_unshared(flight, why);
@@ -493,10 +530,10 @@ static void on_stream_end(void *arg)
     enum fault fault = flight->stream->fault;
     struct lifetimes lifetimes;
 
+    if (flight->state == FLIGHT_FAILING)
+        return; /* an error's answer came to its end while the store was told of it */
     if (fault != FAULT_NONE) {
-        release_lock(flight, RELEASE_FAILED, fault_status(fault), FAILED_MARKER_MS);
-        site_count_load(flight->plan->site, flight->plan->route, LOAD_FAILED);
-        land_failed(flight, fault, fault_status(fault)); /* readers see the break for themselves */
+        end_failed(flight, fault_status(fault));
         return;
     }
     if (!load_answer_finish(&flight->answer, flight->stream, flight->plan, flight->epoch, &lifetimes)) {
@@ -712,6 +749,7 @@ static bool takes_riders(const struct flight *flight)
     case FLIGHT_LOADING:
     case FLIGHT_STREAMING:
     case FLIGHT_FILLING: return !is_outdated(flight);
+    case FLIGHT_FAILING: return false;
     }
     return false;
 }

@@ -418,6 +418,7 @@ Test(flight, a_failed_load_is_answered_by_the_copy_that_may_stand_in)
     passenger_board(&b, "bert");
     say_load(0, 0, copy);
     fetch_end(0, FAULT_ORIGIN_SILENT);
+    say_released(0);
     cr_assert_eq(a.rider.object, copy);
     cr_assert_eq(b.rider.object, copy);
     cr_assert_str_eq(b.rider.why, "upstream-error");
@@ -436,6 +437,7 @@ Test(flight, an_error_answer_is_replaced_by_the_copy_that_may_stand_in)
     passenger_board(&a, "anna");
     say_load(0, 0, copy);
     fetch_head(0, 503, -1, NULL, 0);
+    say_released(0);
     cr_assert_eq(a.rider.object, copy);
     cr_assert_eq(fake_origin.cancelled, 1, "its body is of no use");
     cr_assert_eq(times_given_back(), 1);
@@ -455,6 +457,7 @@ Test(flight, an_error_answer_is_passed_on_where_the_copy_may_not_stand_in_any_mo
     fetch_head(0, 503, -1, NULL, 0);
     fetch_body(0, SLICE("sorry"));
     fetch_end(0, FAULT_NONE);
+    say_released(0);
     cr_expect_text(&a, "sorry", CLIENT_LAST);
     cr_expect_text(&b, "sorry", CLIENT_LAST);
     cr_assert_eq(store_count(FAKE_FILL), 0);
@@ -473,6 +476,9 @@ Test(flight, a_load_that_fails_before_its_head_fails_for_all_at_once)
     passenger_board(&b, "bert");
     say_load(0, 0, NULL);
     fetch_end(0, FAULT_ORIGIN_REFUSED);
+    cr_assert_eq(a.landings + b.landings, 0,
+                 "who was told and asks again must not meet a lock that is still held");
+    say_released(0);
     cr_assert_eq(a.rider.outcome, BOARDING_FAILED);
     cr_assert_eq(b.rider.outcome, BOARDING_FAILED);
     cr_assert_eq(b.rider.fault, FAULT_ORIGIN_REFUSED);
@@ -492,6 +498,7 @@ Test(flight, a_load_that_breaks_is_broken_for_its_readers_and_never_stored)
     fetch_body(0, SLICE("half"));
     passenger_board(&b, "bert"); /* not told yet */
     fetch_end(0, FAULT_ORIGIN_BROKE);
+    say_released(0);
     cr_expect_text(&a, "half", CLIENT_BROKEN);
     cr_assert_eq(b.rider.outcome, BOARDING_FAILED, "who has seen nothing yet gets a whole answer");
     cr_assert_eq(store_count(FAKE_FILL), 0);

@@ -161,6 +161,12 @@ static inline void say_load(size_t nth_lookup, int64_t epoch, struct object *sta
         (struct lookup_answer){.kind = LOOKUP_LOAD, .object = stand_in, .load = LOCK, .epoch = epoch});
 }
 
+/* The store has recorded that the load failed: now its riders are told. */
+static inline void say_released(size_t nth_release)
+{
+    fake_tell_release(store_call(FAKE_RELEASE, nth_release), FAULT_NONE, true);
+}
+
 static inline void say_wait(size_t nth_lookup, struct object *stand_in)
 {
     fake_tell_lookup(store_call(FAKE_LOOKUP, nth_lookup), FAULT_NONE,

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -378,9 +377,8 @@ class Fleet:
         """`count` nodes: without it two on Redis, and one with two workers on memory. All nodes, by that number at least two, so that
         tests need not know: on memory the second is the first again."""
         configuration = self.configuration(upstream, routes, limits, **more)
-        for _ in range(count or (2 if self.redis else 1)):
-            self.add(configuration)
-        return self.nodes if count or self.redis else self.nodes * 2
+        started = [self.add(configuration) for _ in range(count or (2 if self.redis else 1))]
+        return started if count or self.redis else started * 2
 
     def add(self, configuration):
         node = Node(self.folder, f"node{len(self.nodes) + len(self.removed)}", configuration)
@@ -406,14 +404,3 @@ class Fleet:
         finally:
             for node in self.nodes + self.removed:
                 node.close()
-
-
-def poll_closed(connection):
-    """True once the other side has closed; reads nothing that is not the end."""
-    readable, _, _ = select.select([connection.sock], [], [], 0)
-    if not readable:
-        return False
-    try:
-        return connection.sock.recv(1, socket.MSG_PEEK) == b""
-    except ConnectionError:
-        return True

@@ -37,15 +37,18 @@ struct template_part {
     struct slice text;
 };
 
-struct template {
+struct template
+{
     struct template_part parts[TEMPLATE_MAX_PARTS];
     size_t part_count;
 };
 
 /* NULL on success, else what is wrong, in words for the one who wrote it ("a variable is named twice", ...). */
 const char *route_compile(struct slice text, struct route_pattern *out);
-bool route_matches(const struct route_pattern *pattern, struct slice method, struct slice path, struct route_values *values_out);
-struct slice authority_host(struct slice authority); /* without its port and without the dot that ends an absolute name */
+bool route_matches(const struct route_pattern *pattern, struct slice method, struct slice path,
+                   struct route_values *values_out);
+struct slice
+authority_host(struct slice authority); /* without its port and without the dot that ends an absolute name */
 /* host: NULL-base slice any; "*.example.com" any one or more labels before it; compared without case, without port. */
 bool route_host_matches(struct slice pattern_host, struct slice authority);
 
@@ -53,7 +56,8 @@ bool route_host_matches(struct slice pattern_host, struct slice authority);
 const char *template_compile(struct slice text, const struct route_pattern *pattern, struct template *out);
 /* Writes the expansion to out[room]; returns its full length (may be above room: nothing is cut silently by the caller), or
  * SIZE_MAX where a named header or query value is absent from the request. */
-size_t template_expand(const struct template *template, const struct route_values *values, const struct header *headers,
-                       size_t header_count, struct slice query, char *out, size_t room);
+size_t template_expand(const struct template *template, const struct route_values *values,
+                       const struct header *headers, size_t header_count, struct slice query, char *out,
+                       size_t room);
 
 #endif

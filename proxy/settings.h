@@ -6,7 +6,7 @@
 #ifndef WEIR_SETTINGS_H
 #define WEIR_SETTINGS_H
 
-#include "identity.h"    /* struct address, struct address_range */
+#include "identity.h" /* struct address, struct address_range */
 #include "limit_key.h"
 #include "route_match.h" /* struct route_pattern, struct template */
 #include "slice.h"

@@ -9,7 +9,7 @@
 
 /* RFC 9651 section 3.3.1: an Integer has at most fifteen digits. */
 #define LARGEST_INTEGER INT64_C(999999999999999)
-enum { US_PER_MS = 1000, DETAIL_ROOM = 512 };
+enum { US_PER_MS = 1000, DETAIL_ROOM = 768 };
 
 static int64_t published(int64_t number)
 {
@@ -116,7 +116,9 @@ int refusal_status(enum refusal_kind kind)
 {
     switch (kind) { /* no default: a new kind must be given a status before it compiles */
     case REFUSED_RATE: return 429;
-    case REFUSED_COST: return 400;
+    case REFUSED_COST:
+    case REFUSED_BAD_COST: return 400;
+    case REFUSED_BODY_SIZE: return 413;
     case REFUSED_KEY_MISSING: return 401;
     case REFUSED_LIMITER_AWAY: return 503;
     }
@@ -129,6 +131,8 @@ const char *refusal_code(enum refusal_kind kind)
     switch (kind) { /* no default: as above */
     case REFUSED_RATE: return "rate_limit_exceeded";
     case REFUSED_COST: return "cost_exceeds_limit";
+    case REFUSED_BAD_COST: return "bad_cost";
+    case REFUSED_BODY_SIZE: return "body_too_large";
     case REFUSED_KEY_MISSING: return "key_required";
     case REFUSED_LIMITER_AWAY: return "limiter_unavailable";
     }
@@ -150,6 +154,12 @@ static struct problem_words refusal_words(enum refusal_kind kind)
     case REFUSED_COST:
         return (struct problem_words){"about:blank", "Bad Request",
                                       "One such request costs more than all of the limit "};
+    case REFUSED_BAD_COST:
+        return (struct problem_words){"about:blank", "Bad Request",
+                                      "What the request says of its cost is not allowed by the limit "};
+    case REFUSED_BODY_SIZE:
+        return (struct problem_words){"about:blank", "Content Too Large",
+                                      "The body is larger than what is read for the limit "};
     case REFUSED_KEY_MISSING:
         return (struct problem_words){"about:blank", "Unauthorized",
                                       "The request lacks the key that identifies its sender to the limit "};
@@ -209,7 +219,7 @@ size_t refusal_body(const struct refusal *refusal, char *out, size_t room)
     add_member(&body, "title", words.title);
     text_add(&body, SLICE(",\"status\":"));
     text_add_int(&body, refusal_status(refusal->kind));
-    add_detail(&body, slice_text(words.detail), refusal->limit);
+    add_detail(&body, refusal->words.len > 0 ? refusal->words : slice_text(words.detail), refusal->limit);
     add_member(&body, "code", refusal_code(refusal->kind));
     text_add(&body, SLICE(",\"limit\":"));
     add_json_string(&body, refusal->limit);

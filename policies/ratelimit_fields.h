@@ -38,6 +38,8 @@ size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t
 enum refusal_kind {
     REFUSED_RATE,         /* 429 rate_limit_exceeded */
     REFUSED_COST,         /* 400 cost_exceeds_limit */
+    REFUSED_BAD_COST,     /* 400 bad_cost */
+    REFUSED_BODY_SIZE,    /* 413 body_too_large */
     REFUSED_KEY_MISSING,  /* 401 key_required */
     REFUSED_LIMITER_AWAY, /* 503 limiter_unavailable */
 };
@@ -49,6 +51,7 @@ struct refusal {
     size_t violated_count;
     int64_t
         retry_after_us; /* > 0 only with REFUSED_RATE and REFUSED_LIMITER_AWAY: the others never pass later */
+    struct slice words; /* of the detail, to be followed by the limit's name; empty: the kind's own */
 };
 
 int refusal_status(enum refusal_kind kind);

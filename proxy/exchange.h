@@ -1,7 +1,8 @@
 /* Exchange: one client's request, from its arrival to the last byte of its answer. The table of contents of
  * the story.
  *
- *   identify  which route, who is asking, what does it cost?          stage_identify.c
+ *   identify  which route, from which address?                        stage_identify.c
+ *             who is asking, what does it cost?                       stage_charge.c
  *   limit     all limits in one decision; go on, or refuse            stage_limit.c
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
  *   fetch     the upstream, alone                                     stage_fetch.c
@@ -20,6 +21,7 @@
 #include "identity.h"
 #include "invalidator.h"
 #include "limiter.h"
+#include "ratelimit_fields.h"
 #include "story.h"
 #include "stream.h"
 
@@ -81,10 +83,18 @@ struct exchange {
     const char *code, *refusing_limit;
 };
 
+/* Why a request cannot be charged: it lacks a key, or what it says of its cost is not allowed. */
+struct objection {
+    const struct limit_rule *limit; /* NULL: none */
+    enum refusal_kind kind;
+    struct slice words; /* beyond the kind's own; the limit's name is to follow. Memory is the client's */
+};
+
 void exchange_begin(void *story, struct client_request *client); /* a front_app's on_request */
 void move_to(struct exchange *exchange, enum stage stage);
 
 void stage_identify(struct exchange *exchange);
+struct objection charge_limits(struct exchange *exchange); /* fills exchange->limits.charges */
 void stage_limit(struct exchange *exchange);
 void stage_lookup(struct exchange *exchange);
 void stage_fetch(struct exchange *exchange); /* alone */
@@ -93,7 +103,7 @@ void stage_deliver_stream(struct exchange *exchange, struct stream *stream);
 void stage_account(struct exchange *exchange);
 
 void refuse_by_limit(struct exchange *exchange);
-void refuse_missing_key(struct exchange *exchange, const struct limit_rule *rule);
+void refuse_objection(struct exchange *exchange, const struct objection *objection);
 void refuse_fault(struct exchange *exchange, enum fault fault);
 void refuse_upstream_status(struct exchange *exchange, int status); /* another's load failed so */
 void refuse(struct exchange *exchange, int status, const char *code, const char *detail);

@@ -6,6 +6,7 @@
 #ifndef WEIR_SETTINGS_H
 #define WEIR_SETTINGS_H
 
+#include "cost.h"
 #include "identity.h" /* struct address, struct address_range */
 #include "limit_key.h"
 #include "route_match.h" /* struct route_pattern, struct template */
@@ -73,7 +74,8 @@ struct limit_rule {
     int64_t limit;     /* units per window */
     int64_t window_us; /* as configured */
     int64_t tick_us;   /* 1 or 1000: the finest for which limit x window stays exact */
-    int64_t cost;
+    int64_t cost;      /* of one request, or of one that does not say its own */
+    struct cost_rule cost_rule;
     enum store_failure on_store_failure;
     size_t index;
 };

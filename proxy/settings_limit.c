@@ -1,4 +1,5 @@
 /* Settings limit: how much one caller may take, of what, and what happens when it cannot be decided. */
+#include "settings_limit_cost.h"
 #include "settings_limit_key.h"
 #include "settings_sections.h"
 #include "settings_units.h"
@@ -9,7 +10,7 @@
 
 static const int64_t longest_window_us = INT64_C(30) * 86400 * 1000000;
 
-/* ---- rate, cost ---- */
+/* ---- rate ---- */
 
 static void read_limit_rate(struct draft *draft, const struct node *node, void *into)
 {
@@ -40,18 +41,6 @@ static void read_limit_rate(struct draft *draft, const struct node *node, void *
     }
     rule->limit = rate.units;
     rule->window_us = rate.window_us;
-}
-
-static void read_cost(struct draft *draft, const struct node *node, void *into)
-{
-    struct limit_rule *rule = into;
-
-    if (node->kind == NODE_MAP)
-        complain_value(
-            draft->complaints, node,
-            "a cost taken from the request or the response is not supported yet; allowed is a whole number");
-    else
-        want_count(draft, node, 1, SLIDING_WINDOW_EXACT, &rule->cost);
 }
 
 /* ---- the table ---- */
@@ -145,10 +134,10 @@ static const struct setting limit_rows[] = {
      .means = "How long a request may be held."},
     {.key = "cost",
      .type = SETTING_OWN,
-     .read = read_cost,
+     .read = read_limit_cost,
      .preset = "1",
-     .shape = "a whole number of at least 1, at most the units of the rate",
-     .means = "Units that one request takes."},
+     .shape = "a whole number of at least 1, at most the units of the rate, or a map",
+     .means = "Units that one request takes; a map says where the request tells them."},
     {.key = "plans", .type = SETTING_LATER, .shape = "a map", .means = "Rates by the caller's plan."},
     {.key = "on_store_failure",
      .type = SETTING_CHOICE,

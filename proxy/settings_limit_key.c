@@ -33,17 +33,6 @@ static bool is_framing_header(const char *name)
     return false;
 }
 
-/* What a parameter's name is once decoded. A comma would part two keys, the others would never be met. */
-static bool is_parameter_name(const char *name)
-{
-    size_t len = strlen(name);
-
-    for (size_t i = 0; i < len; i++)
-        if (name[i] <= ' ' || name[i] > '~' || strchr("&=#%+,", name[i]) != NULL)
-            return false;
-    return len > 0 && len <= MAX_NAME;
-}
-
 static bool is_variable_name(const char *name)
 {
     return name[0] != '\0' && strlen(name) <= MAX_NAME &&

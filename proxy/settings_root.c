@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_NAME_BYTES = 64, MAX_HEADER_NAME_BYTES = 128 };
+enum { MAX_NAME_BYTES = 64, MAX_OUTER_NAME_BYTES = 128 /* of what requests hold */ };
 
 bool is_plain_name(const char *name)
 {
@@ -16,7 +16,18 @@ bool is_plain_name(const char *name)
 
 bool is_header_name(const char *name)
 {
-    return strlen(name) <= MAX_HEADER_NAME_BYTES && is_token(slice_text(name));
+    return strlen(name) <= MAX_OUTER_NAME_BYTES && is_token(slice_text(name));
+}
+
+/* What a parameter's name is once decoded. A comma would part two keys, the others would never be met. */
+bool is_parameter_name(const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < len; i++)
+        if (name[i] <= ' ' || name[i] > '~' || strchr("&=#%+,", name[i]) != NULL)
+            return false;
+    return len > 0 && len <= MAX_OUTER_NAME_BYTES;
 }
 
 #define ROOT(field) offsetof(struct settings, field)

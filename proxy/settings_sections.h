@@ -52,6 +52,7 @@ bool route_covers(const struct route_rule *earlier, const struct route_rule *lat
  */
 #define PLAIN_NAME_RULE "this name cannot be used; allowed are 1 to 64 letters, digits, . _ and -"
 bool is_plain_name(const char *name);
-bool is_header_name(const char *name); /* a token of RFC 9110, at most 128 bytes */
+bool is_header_name(const char *name);    /* a token of RFC 9110, at most 128 bytes */
+bool is_parameter_name(const char *name); /* of a query, as it is once decoded; at most 128 bytes */
 
 #endif

@@ -1,13 +1,10 @@
-/* Identify: which route is it, who is asking, and what does it cost? */
+/* Identify: which route is it, and from which address? What it takes from whom is stage_charge's. */
 #include "exchange.h"
 #include "hop_headers.h"
 #include "path_text.h"
-#include "principals.h"
 
 #include <netinet/in.h>
 #include <sys/un.h>
-
-enum { NEAR_ROOM = 512 }; /* for the value of a key that is no longer than most */
 
 static bool copy_fields(struct exchange *exchange)
 {
@@ -80,85 +77,9 @@ static void find_address(struct exchange *exchange)
                             : peer;
 }
 
-static void add_charge(struct exchange *exchange, const struct limit_rule *rule, struct slice kind,
-                       struct slice value)
-{
-    struct limit_charge *charge = &exchange->limits.charges[exchange->limits.charge_count++];
-
-    charge->rule = rule;
-    charge->cost = rule->cost;
-    principal_of(exchange->story->principals, kind, value, charge->principal);
-}
-
-static void charge_address(struct exchange *exchange, const struct limit_rule *rule)
-{
-    struct address group = address_group(&exchange->address, rule->ipv6_prefix);
-    char text[46];
-
-    add_charge(exchange, rule, SLICE("ip"), slice_of(text, address_write(&group, text)));
-}
-
-/* A value of this request, in its memory where it does not fit into `near`. */
-static bool find_value(struct exchange *exchange, const struct limit_rule *rule,
-                       const struct limit_key_facts *facts, char near[NEAR_ROOM], struct slice *value)
-{
-    size_t len = limit_key_write(&rule->key, facts, rule->ipv6_prefix, near, NEAR_ROOM);
-    char *room = near;
-
-    if (len == LIMIT_KEY_ABSENT)
-        return false;
-    if (len > NEAR_ROOM) {
-        room = client_alloc(exchange->client, len);
-        limit_key_write(&rule->key, facts, rule->ipv6_prefix, room, len);
-    }
-    *value = slice_of(room, len);
-    return true;
-}
-
-/* False: the request lacks a key that the limit insists on. */
-static bool charge_limit(struct exchange *exchange, const struct limit_rule *rule,
-                         const struct limit_key_facts *facts)
-{
-    char near[NEAR_ROOM];
-    struct slice value;
-
-    if (find_value(exchange, rule, facts, near, &value)) {
-        add_charge(exchange, rule, rule->key.kind, value);
-        return true;
-    }
-    switch (rule->missing) {
-    case MISSING_IP: charge_address(exchange, rule); return true;
-    case MISSING_SHARED: add_charge(exchange, rule, rule->key.kind, SLICE("")); return true;
-    case MISSING_SKIP: return true;
-    case MISSING_REJECT: return false;
-    }
-    return false;
-}
-
-static const struct limit_rule *charge_limits(struct exchange *exchange)
-{
-    const struct route_rule *route = exchange->route;
-    struct limit_key_facts facts = {
-        .headers = exchange->fields,
-        .header_count = exchange->field_count,
-        .query = exchange->query,
-        .authority = exchange->head->authority,
-        .values = &exchange->values,
-        .route_host = slice_text(route->host),
-        .route_match = slice_text(route->match),
-        .address = &exchange->address,
-    };
-
-    exchange->limits.site = exchange->site;
-    for (size_t i = 0; i < route->limit_count; i++)
-        if (!charge_limit(exchange, route->limits[i], &facts))
-            return route->limits[i];
-    return NULL;
-}
-
 void stage_identify(struct exchange *exchange)
 {
-    const struct limit_rule *lacking;
+    struct objection objection;
 
     if (!copy_fields(exchange)) {
         refuse(exchange, 400, "bad_request", "Connection names too many fields.");
@@ -171,9 +92,9 @@ void stage_identify(struct exchange *exchange)
         refuse(exchange, 404, "no_route", "No route matches this request.");
         return;
     }
-    lacking = charge_limits(exchange);
-    if (lacking != NULL) {
-        refuse_missing_key(exchange, lacking);
+    objection = charge_limits(exchange);
+    if (objection.limit != NULL) {
+        refuse_objection(exchange, &objection);
         return;
     }
     move_to(exchange, STAGE_LIMITING);

@@ -1,7 +1,6 @@
 /* Refuse: our own answers, in the one form that docs/limits.md and docs/configuration.md promise. */
 #include "exchange.h"
 #include "problem.h"
-#include "ratelimit_fields.h"
 #include "respond.h"
 #include "verdict.h"
 
@@ -124,13 +123,16 @@ void refuse_by_limit(struct exchange *exchange)
                                                         : NULL);
 }
 
-void refuse_missing_key(struct exchange *exchange, const struct limit_rule *rule)
+void refuse_objection(struct exchange *exchange, const struct objection *objection)
 {
-    struct slice name = slice_text(rule->name);
-    struct refusal refusal = {
-        .kind = REFUSED_KEY_MISSING, .limit = name, .violated = &name, .violated_count = 1};
+    struct slice name = slice_text(objection->limit->name);
+    struct refusal refusal = {.kind = objection->kind,
+                              .limit = name,
+                              .violated = &name,
+                              .violated_count = 1,
+                              .words = objection->words};
 
-    exchange->refusing_limit = rule->name;
+    exchange->refusing_limit = objection->limit->name;
     exchange->limits.charge_count = 0;
     answer_refusal(exchange, &refusal, NULL);
 }

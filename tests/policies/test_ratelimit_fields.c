@@ -142,7 +142,7 @@ Test(refusal, a_rate_limit_says_who_when_and_why)
 {
     const struct slice violated[] = {SLICE("per_client"), SLICE("everyone")};
 
-    expect_body(&(struct refusal){REFUSED_RATE, violated[0], violated, 2, 1500001},
+    expect_body(&(struct refusal){REFUSED_RATE, violated[0], violated, 2, 1500001, {NULL, 0}},
                 "{\"type\":\"https://iana.org/assignments/"
                 "http-problem-types#quota-exceeded\",\"title\":\"Quota exceeded\","
                 "\"status\":429,\"detail\":\"Too many requests for the limit "
@@ -155,7 +155,7 @@ Test(refusal, what_can_never_pass_names_no_time)
 {
     const struct slice violated[] = {SLICE("reports")};
 
-    expect_body(&(struct refusal){REFUSED_COST, violated[0], violated, 1, 0},
+    expect_body(&(struct refusal){REFUSED_COST, violated[0], violated, 1, 0, {NULL, 0}},
                 "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
                 "\"detail\":\"One such request costs more than all of the limit "
                 "reports.\",\"code\":\"cost_exceeds_limit\","
@@ -167,12 +167,12 @@ Test(refusal, a_missing_key_and_an_absent_store_have_their_own_codes)
     const struct slice violated[] = {SLICE("per_client")};
 
     expect_body(
-        &(struct refusal){REFUSED_KEY_MISSING, violated[0], violated, 1, 0},
+        &(struct refusal){REFUSED_KEY_MISSING, violated[0], violated, 1, 0, {NULL, 0}},
         "{\"type\":\"about:blank\",\"title\":\"Unauthorized\",\"status\":401,"
         "\"detail\":\"The request lacks the key that identifies its sender to the limit per_client.\","
         "\"code\":\"key_required\",\"limit\":\"per_client\",\"violated-policies\":[\"per_client\"]}\n");
     expect_body(
-        &(struct refusal){REFUSED_LIMITER_AWAY, violated[0], violated, 1, 1000000},
+        &(struct refusal){REFUSED_LIMITER_AWAY, violated[0], violated, 1, 1000000, {NULL, 0}},
         "{\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\","
         "\"title\":\"Temporarily reduced capacity\",\"status\":503,"
         "\"detail\":\"The request cannot be checked at the moment against the limit per_client.\","
@@ -184,7 +184,7 @@ Test(refusal, names_cannot_break_out_of_their_strings)
 {
     const struct slice violated[] = {SLICE("a\"\\\n\x01z")};
 
-    expect_body(&(struct refusal){REFUSED_COST, violated[0], violated, 1, 0},
+    expect_body(&(struct refusal){REFUSED_COST, violated[0], violated, 1, 0, {NULL, 0}},
                 "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
                 "\"detail\":\"One such request costs more than all of the limit a\\\"\\\\\\u000a\\u0001z.\","
                 "\"code\":\"cost_exceeds_limit\",\"limit\":\"a\\\"\\\\\\u000a\\u0001z\","

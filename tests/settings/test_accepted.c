@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-enum { MIB = 1024 * 1024 };
+enum { KIB = 1024, MIB = 1024 * 1024 };
 
 Test(accepted, the_least_configuration_has_every_default)
 {
@@ -378,6 +378,40 @@ Test(accepted, every_form_of_key_and_lists_of_them)
         cr_expect_eq(s->limits[0].key.part_count, rows[i].parts, "%s", rows[i].key);
         cr_expect(slice_eq(s->limits[0].key.kind, slice_text(rows[i].kind)), "%s: %.*s", rows[i].key,
                   (int)s->limits[0].key.kind.len, s->limits[0].key.kind.base);
+        settings_release(&s);
+    }
+}
+
+Test(accepted, every_form_of_cost)
+{
+    static const struct {
+        const char *cost;
+        enum cost_source source;
+        const char *name;
+        int64_t fallback, max;
+        size_t max_body;
+    } rows[] = {
+        {"7", COST_FIXED, "", 7, INT64_C(1) << 53, 0},
+        {"{header: X-Cost, default: 2, max: 50}", COST_OF_HEADER, "x-cost", 2, 50, 64 * KIB},
+        {"{query: units}", COST_OF_QUERY, "units", 1, INT64_C(1) << 53, 64 * KIB},
+        {"{json: /documentIds, default: 1, max: 100, max_body: 1MiB}", COST_OF_JSON, "/documentIds", 1, 100,
+         MIB},
+        {"{json: '', max: 5}", COST_OF_JSON, "", 1, 5, 64 * KIB},
+        {"{json: /a~0b~1c/0}", COST_OF_JSON, "/a~0b~1c/0", 1, INT64_C(1) << 53, 64 * KIB},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        struct settings *s;
+
+        snprintf(text, sizeof text, "limits: {one: {key: ip, rate: 20/s, cost: %s}}\n" UPSTREAM ROUTE,
+                 rows[i].cost);
+        s = accepted(text);
+        cr_expect_eq(s->limits[0].cost, rows[i].fallback, "%s", rows[i].cost);
+        cr_expect_eq(s->limits[0].cost_rule.source, rows[i].source, "%s", rows[i].cost);
+        cr_expect_eq(s->limits[0].cost_rule.max, rows[i].max, "%s", rows[i].cost);
+        cr_expect_eq(s->limits[0].cost_rule.max_body_bytes, rows[i].max_body, "%s", rows[i].cost);
+        cr_expect(slice_eq(s->limits[0].cost_rule.name, slice_text(rows[i].name)), "%s", rows[i].cost);
         settings_release(&s);
     }
 }

@@ -36,6 +36,7 @@ MODULES = {
         "list": ["list"],
         "expiry_map": ["expiry_map"],
         "digest": ["digest"],
+        "json_body": ["json_body"],
         "lua_scripts": ["lua_scripts"],
         "object": ["object"],
         "near": ["near", "tag_table"],
@@ -120,7 +121,7 @@ OWNERS = [
     ("yaml.h", ["settings_yaml.c"]),
     ("openssl/*", ["digest.c", "tls.c"]),
     ("xxhash.h", ["digest.c"]),
-    ("json-c/*", ["admin.c", "admin_*.c"]),
+    ("json-c/*", ["admin.c", "admin_*.c", "json_body.c"]),
     ("nghttp2/*", ["front_http2.c"]),
     ("malloc.h", ["server.c"]),
 ]  # fmt: skip

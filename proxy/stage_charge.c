@@ -1,0 +1,168 @@
+/* Charge: of whose budgets does this request take how much? Plumbing between the request and
+ * policies/limit_key and policies/cost. */
+#include "exchange.h"
+#include "json_body.h"
+#include "principals.h"
+
+enum { NEAR_ROOM = 512 }; /* for the value of a key that is no longer than most */
+
+/* A request while it is charged, limit by limit. */
+struct charging {
+    struct exchange *exchange;
+    struct limit_key_facts facts;
+    struct json_body *body; /* owned; read when a limit first asks */
+    bool body_was_read;
+};
+
+/* ---- who is asking ---- */
+
+/* In the request's memory where it does not fit into `near`. */
+static bool find_value(struct charging *charging, const struct limit_rule *rule, char near[NEAR_ROOM],
+                       struct slice *value)
+{
+    size_t len = limit_key_write(&rule->key, &charging->facts, rule->ipv6_prefix, near, NEAR_ROOM);
+    char *room = near;
+
+    if (len == LIMIT_KEY_ABSENT)
+        return false;
+    if (len > NEAR_ROOM) {
+        room = client_alloc(charging->exchange->client, len);
+        limit_key_write(&rule->key, &charging->facts, rule->ipv6_prefix, room, len);
+    }
+    *value = slice_of(room, len);
+    return true;
+}
+
+enum asking {
+    ASKING_SOMEBODY,
+    ASKING_NOBODY /* do not count */,
+    ASKING_NAMELESS /* the limit insists on a key */
+};
+
+static enum asking find_principal(struct charging *charging, const struct limit_rule *rule,
+                                  unsigned char principal[16])
+{
+    struct principals *principals = charging->exchange->story->principals;
+    char near[NEAR_ROOM], address_text[46];
+    struct address group;
+    struct slice value;
+
+    if (find_value(charging, rule, near, &value)) {
+        principal_of(principals, rule->key.kind, value, principal);
+        return ASKING_SOMEBODY;
+    }
+    switch (rule->missing) {
+    case MISSING_IP:
+        group = address_group(&charging->exchange->address, rule->ipv6_prefix);
+        principal_of(principals, SLICE("ip"), slice_of(address_text, address_write(&group, address_text)),
+                     principal);
+        return ASKING_SOMEBODY;
+    case MISSING_SHARED:
+        principal_of(principals, rule->key.kind, SLICE(""), principal);
+        return ASKING_SOMEBODY;
+    case MISSING_SKIP: return ASKING_NOBODY;
+    case MISSING_REJECT: break;
+    }
+    return ASKING_NAMELESS;
+}
+
+/* ---- what does it cost ---- */
+
+static const struct objection no_objection = {.limit = NULL};
+
+static struct objection object_to_cost(struct charging *charging, const struct limit_rule *rule,
+                                       enum cost_problem problem)
+{
+    struct text words = text_in(client_alloc(charging->exchange->client, COST_WORDS_ROOM), COST_WORDS_ROOM);
+
+    cost_words(&rule->cost_rule, problem, &words);
+    return (struct objection){.limit = rule,
+                              .kind = problem == COST_PROBLEM_SIZE ? REFUSED_BODY_SIZE : REFUSED_BAD_COST,
+                              .words = text_slice(&words)};
+}
+
+static struct objection read_body_cost(struct charging *charging, const struct limit_rule *rule,
+                                       int64_t *cost)
+{
+    struct slice text = charging->exchange->head->body;
+    int64_t number;
+
+    if (text.len == 0)
+        return no_objection;
+    if (text.len > rule->cost_rule.max_body_bytes)
+        return object_to_cost(charging, rule, COST_PROBLEM_SIZE);
+    if (!charging->body_was_read) {
+        charging->body_was_read = true;
+        charging->body = json_body_read(text);
+    }
+    if (charging->body == NULL)
+        return object_to_cost(charging, rule, COST_PROBLEM_BODY);
+    switch (json_body_look(charging->body, rule->cost_rule.name.base, &number)) {
+    case JSON_NOTHING: return no_objection;
+    case JSON_WHOLE:
+        if (cost_of_number(&rule->cost_rule, number, cost) == COST_STATED)
+            return no_objection;
+        break;
+    case JSON_OTHER: break;
+    }
+    return object_to_cost(charging, rule, COST_PROBLEM_VALUE);
+}
+
+/* *cost stays where the request does not say. */
+static struct objection read_cost(struct charging *charging, const struct limit_rule *rule, int64_t *cost)
+{
+    switch (rule->cost_rule.source) {
+    case COST_FIXED: return no_objection;
+    case COST_OF_HEADER:
+    case COST_OF_QUERY:
+        if (cost_of_text(&rule->cost_rule, &charging->facts, cost) == COST_NOT_ALLOWED)
+            return object_to_cost(charging, rule, COST_PROBLEM_VALUE);
+        return no_objection;
+    case COST_OF_JSON: return read_body_cost(charging, rule, cost);
+    }
+    return no_objection;
+}
+
+/* ---- all limits of the route ---- */
+
+static struct objection charge_limit(struct charging *charging, const struct limit_rule *rule)
+{
+    struct limit_request *request = &charging->exchange->limits;
+    struct limit_charge *charge = &request->charges[request->charge_count];
+    struct objection objection;
+
+    switch (find_principal(charging, rule, charge->principal)) {
+    case ASKING_SOMEBODY: break;
+    case ASKING_NOBODY: return no_objection;
+    case ASKING_NAMELESS: return (struct objection){.limit = rule, .kind = REFUSED_KEY_MISSING};
+    }
+    charge->rule = rule;
+    charge->cost = rule->cost;
+    objection = read_cost(charging, rule, &charge->cost);
+    if (objection.limit == NULL)
+        request->charge_count++;
+    return objection;
+}
+
+struct objection charge_limits(struct exchange *exchange)
+{
+    const struct route_rule *route = exchange->route;
+    struct objection objection = no_objection;
+    struct charging charging = {
+        .exchange = exchange,
+        .facts = {.headers = exchange->fields,
+                  .header_count = exchange->field_count,
+                  .query = exchange->query,
+                  .authority = exchange->head->authority,
+                  .values = &exchange->values,
+                  .route_host = slice_text(route->host),
+                  .route_match = slice_text(route->match),
+                  .address = &exchange->address},
+    };
+
+    exchange->limits.site = exchange->site;
+    for (size_t i = 0; i < route->limit_count && objection.limit == NULL; i++)
+        objection = charge_limit(&charging, route->limits[i]);
+    json_body_free(&charging.body);
+    return objection;
+}

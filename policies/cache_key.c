@@ -43,7 +43,10 @@ size_t cache_key_write(const struct cache_key_parts *parts, char *out, size_t ro
         query = slice_of(mark + 1, parts->target.len - path.len - 1);
     }
     add_part(&key, slice_eq(parts->method, SLICE("HEAD")) ? SLICE("GET") : parts->method);
-    add_part(&key, parts->is_tls ? SLICE("https") : SLICE("http"));
+    if (parts->told_scheme.len > 0)
+        add_part(&key, parts->told_scheme);
+    else
+        add_part(&key, parts->is_tls ? SLICE("https") : SLICE("http"));
     add_part(&key, parts->authority);
     add_path(&key, path);
     /* How the query counts is said, too: an ignored, an absent and an empty one are three things. */
@@ -53,5 +56,7 @@ size_t cache_key_write(const struct cache_key_parts *parts, char *out, size_t ro
         text_add_char(&key, '-');
     else
         add_part(&key, query);
+    if (parts->told_host.len > 0)
+        add_part(&key, parts->told_host);
     return key.len;
 }

@@ -15,6 +15,9 @@ struct cache_key_parts {
     struct slice authority; /* normalised: lower case, default port removed */
     struct slice target;    /* "/path?query" as received */
     bool ignores_query;
+    /* What a trusted proxy before us says of the client's side, and the upstream is told: empty where it says
+     * nothing. A page for https is not one for http, and links are made from the host. */
+    struct slice told_scheme, told_host;
 };
 
 /* Writes the text to out[room] if it fits; returns its full length either way. */

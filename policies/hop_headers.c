@@ -119,14 +119,22 @@ static void add_via(struct text *text, const struct header *headers, size_t coun
     text_add(text, via_name);
 }
 
+struct slice forwarded_told(const struct header *headers, size_t count, struct slice name,
+                            bool peer_is_trusted)
+{
+    for (size_t i = 0; peer_is_trusted && i < count; i++)
+        if (slice_eq(headers[i].name, name) && headers[i].value.len > 0)
+            return headers[i].value;
+    return slice_of(NULL, 0);
+}
+
 /* What a trusted peer says, or what we know. */
 static struct slice kept_or(const struct forwarded_facts *facts, const struct header *headers, size_t count,
                             struct slice name, struct slice ours)
 {
-    for (size_t i = 0; facts->peer_is_trusted && i < count; i++)
-        if (slice_eq(headers[i].name, name) && headers[i].value.len > 0)
-            return headers[i].value;
-    return ours;
+    struct slice told = forwarded_told(headers, count, name, facts->peer_is_trusted);
+
+    return told.len > 0 ? told : ours;
 }
 
 static struct slice written_since(const struct text *text, size_t start)
@@ -156,12 +164,36 @@ size_t forwarded_write(const struct forwarded_facts *facts, const struct header 
     return text.len;
 }
 
+/* Upstreams behind CGI-like interfaces cannot tell x_real_ip from x-real-ip. `known` is in lower case. */
+static bool spells(struct slice name, struct slice known)
+{
+    for (size_t i = 0; i < known.len; i++)
+        if (i == name.len || (name.base[i] == '_' ? '-' : name.base[i]) != known.base[i])
+            return false;
+    return true;
+}
+
+bool is_proxys_word(struct slice name)
+{
+    static const struct slice whole[] = {
+        {"forwarded", 9},       {"x-real-ip", 9},        {"x-client-ip", 11},   {"x-cluster-client-ip", 19},
+        {"client-ip", 9},       {"true-client-ip", 14},  {"x-host", 6},         {"x-original-host", 15},
+        {"x-original-url", 14}, {"x-original-uri", 14},  {"x-rewrite-url", 13}, {"x-scheme", 8},
+        {"x-url-scheme", 12},   {"front-end-https", 15},
+    };
+
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+        if (name.len == whole[i].len && spells(name, whole[i]))
+            return true;
+    return spells(name, SLICE("x-forwarded-"));
+}
+
 bool forwarded_replaces(struct slice name, bool peer_is_trusted)
 {
     static const struct slice ours[] = {
         {"x-forwarded-for", 15}, {"x-forwarded-proto", 17}, {"x-forwarded-host", 16}, {"via", 3}};
 
-    return AMONG(name, ours) || (!peer_is_trusted && slice_eq(name, SLICE("forwarded")));
+    return AMONG(name, ours) || (!peer_is_trusted && is_proxys_word(name));
 }
 
 size_t via_write(const struct header *headers, size_t count, bool is_http10, struct slice via_name,

@@ -43,8 +43,15 @@ struct forwarded {
  * fields of one name to one. */
 size_t forwarded_write(const struct forwarded_facts *facts, const struct header *headers, size_t count,
                        char *room, size_t room_bytes, struct forwarded *out);
+/* X-Forwarded-Proto and -Host as a trusted peer said them, else empty: what `out` holds beside our own word. */
+struct slice forwarded_told(const struct header *headers, size_t count, struct slice name,
+                            bool peer_is_trusted);
+/* Whether this is a field by which proxies tell an upstream who the client is or what it asked for
+ * (X-Forwarded-*, Forwarded, X-Real-IP, X-Original-URL, ...). An upstream that believes one answers another
+ * question than the one that routes, limits and cache keys are made from. */
+bool is_proxys_word(struct slice name);
 /* Whether the request's own field of this name must be left out beside these: the four, and of an untrusted
- * peer Forwarded too. */
+ * peer every other proxy's word too. */
 bool forwarded_replaces(struct slice name, bool peer_is_trusted);
 
 /* The answer's Via: what the upstream's said, and us. Same return. */

@@ -4,6 +4,8 @@
 #include "http_char.h"
 #include "text.h"
 
+enum { ESCAPED = 256 }; /* added to a byte that came as %XX and must not be taken for itself */
+
 /* One character of a path as it is compared: an unreserved byte, however it was written, or another byte,
  * escaped or not.
  * "%2f" and "%2F" are the same character and neither is '/'. */
@@ -17,7 +19,7 @@ static int next_char(struct slice s, size_t *at)
 
         if (high >= 0 && low >= 0) {
             *at += 2;
-            return 256 + high * 16 + low;
+            return ESCAPED + high * 16 + low;
         }
     }
     return (unsigned char)c;
@@ -314,17 +316,39 @@ const char *template_compile(struct slice text, const struct route_pattern *patt
     return NULL;
 }
 
-/* In one spelling: %61 and a, %2f and %2F would else be different tags for one resource. */
-static void add_part_of_uri(struct text *out, struct slice from)
+enum spelling { SPELLED_AS_IT_CAME, SPELLED_IN_A_TAG, SPELLED_IN_A_TAG_OF_A_QUERY };
+
+/* The one form of a character that may stand for itself in a segment (RFC 3986 section 3.3) or a query, or be
+ * escaped. Over-merging would cost a reload, a second spelling a stale answer. */
+static int in_a_tag(int c, enum spelling spelling)
+{
+    static const struct slice free_in_segment = {"!$&'()*+;=:@", 12}, free_in_query = {"/?", 2};
+    bool is_query = spelling == SPELLED_IN_A_TAG_OF_A_QUERY;
+    char plain = (char)(c >= ESCAPED ? c - ESCAPED : c);
+
+    if (c == ',')
+        return ESCAPED + ',';
+    if (c == '+' && is_query)
+        return ESCAPED + ' ';
+    if (c >= ESCAPED && (memchr(free_in_segment.base, plain, free_in_segment.len) != NULL ||
+                         (is_query && memchr(free_in_query.base, plain, free_in_query.len) != NULL)))
+        return plain;
+    return c;
+}
+
+/* In one spelling: %61 and a, %2f and %2F would else be different paths for one resource. */
+static void add_part_of_uri(struct text *out, struct slice from, enum spelling spelling)
 {
     static const char digits[] = "0123456789ABCDEF";
 
     for (size_t at = 0; at < from.len;) {
         int c = next_char(from, &at);
 
-        if (c >= 256) {
+        if (spelling != SPELLED_AS_IT_CAME)
+            c = in_a_tag(c, spelling);
+        if (c >= ESCAPED) {
             text_add_char(out, '%');
-            text_add_char(out, digits[(c - 256) / 16]);
+            text_add_char(out, digits[(c - ESCAPED) / 16]);
             text_add_char(out, digits[c % 16]);
         } else {
             text_add_char(out, (char)c);
@@ -332,11 +356,12 @@ static void add_part_of_uri(struct text *out, struct slice from)
     }
 }
 
-static bool add_variable(struct text *out, struct slice name, const struct route_values *values)
+static bool add_variable(struct text *out, struct slice name, const struct route_values *values,
+                         enum spelling spelling)
 {
     for (size_t i = 0; values != NULL && i < values->count; i++)
         if (slice_eq(values->names[i], name)) {
-            add_part_of_uri(out, values->values[i]);
+            add_part_of_uri(out, values->values[i], spelling);
             return true;
         }
     return false;
@@ -359,7 +384,7 @@ static bool add_header(struct text *out, struct slice name, const struct header 
 }
 
 /* The first parameter of this name. */
-static bool add_query(struct text *out, struct slice name, struct slice query)
+static bool add_query(struct text *out, struct slice name, struct slice query, enum spelling spelling)
 {
     struct slice rest = query;
 
@@ -379,16 +404,18 @@ static bool add_query(struct text *out, struct slice name, struct slice query)
         if (!same_text(key, name))
             continue;
         if (equals != NULL)
-            add_part_of_uri(out, slice_of(equals + 1, pair.len - key.len - 1));
+            add_part_of_uri(out, slice_of(equals + 1, pair.len - key.len - 1), spelling);
         return true;
     }
     return false;
 }
 
-size_t template_expand(const struct template *template, const struct route_values *values,
-                       const struct header *headers, size_t header_count, struct slice query, char *out,
-                       size_t room)
+static size_t expand(const struct template *template, const struct route_values *values,
+                     const struct header *headers, size_t header_count, struct slice query, bool is_tag,
+                     char *out, size_t room)
 {
+    enum spelling in_path = is_tag ? SPELLED_IN_A_TAG : SPELLED_AS_IT_CAME;
+    enum spelling in_query = is_tag ? SPELLED_IN_A_TAG_OF_A_QUERY : SPELLED_AS_IT_CAME;
     struct text text = text_in(out, room);
 
     for (size_t i = 0; i < template->part_count; i++) {
@@ -397,12 +424,26 @@ size_t template_expand(const struct template *template, const struct route_value
 
         switch (part->kind) {
         case PART_TEXT: text_add(&text, part->text); break;
-        case PART_VARIABLE: is_there = add_variable(&text, part->text, values); break;
+        case PART_VARIABLE: is_there = add_variable(&text, part->text, values, in_path); break;
         case PART_HEADER: is_there = add_header(&text, part->text, headers, header_count); break;
-        case PART_QUERY: is_there = add_query(&text, part->text, query); break;
+        case PART_QUERY: is_there = add_query(&text, part->text, query, in_query); break;
         }
         if (!is_there)
             return SIZE_MAX;
     }
     return text.len;
+}
+
+size_t template_expand(const struct template *template, const struct route_values *values,
+                       const struct header *headers, size_t header_count, struct slice query, char *out,
+                       size_t room)
+{
+    return expand(template, values, headers, header_count, query, false, out, room);
+}
+
+size_t tag_expand(const struct template *template, const struct route_values *values,
+                  const struct header *headers, size_t header_count, struct slice query, char *out,
+                  size_t room)
+{
+    return expand(template, values, headers, header_count, query, true, out, room);
 }

@@ -59,5 +59,10 @@ const char *template_compile(struct slice text, const struct route_pattern *patt
 size_t template_expand(const struct template *template, const struct route_values *values,
                        const struct header *headers, size_t header_count, struct slice query, char *out,
                        size_t room);
+/* The same for a tag. What clients write escaped or not as they please, and upstreams take for the same, has one spelling there:
+ * user@a.test and user%40a.test, in a query also a+b and a%20b. A comma is always %2C, for lists of tags have commas. */
+size_t tag_expand(const struct template *template, const struct route_values *values,
+                  const struct header *headers, size_t header_count, struct slice query, char *out,
+                  size_t room);
 
 #endif

@@ -3,6 +3,7 @@
 #include "exchange.h"
 #include "hop_headers.h"
 #include "loop.h"
+#include "text.h"
 
 enum { FORWARDED_ROOM = 512 };
 
@@ -80,6 +81,25 @@ static struct slice rewritten(struct exchange *exchange)
     return slice_of(out, room);
 }
 
+/* A client of HTTP/1.0 need not name a host; an upstream of HTTP/1.1 must be told one: then its own. */
+static struct slice authority_for(struct exchange *exchange)
+{
+    const struct upstream_rule *upstream = exchange->route->upstream;
+    struct slice host = slice_text(upstream->host);
+    bool is_ipv6 = memchr(host.base, ':', host.len) != NULL;
+    size_t room = host.len + 2 + 1 + TEXT_INT_ROOM;
+    struct text text;
+
+    if (exchange->head->authority.len > 0)
+        return exchange->head->authority;
+    text = text_in(client_alloc(exchange->client, room), room);
+    text_add(&text, is_ipv6 ? SLICE("[") : SLICE(""));
+    text_add(&text, host);
+    text_add(&text, is_ipv6 ? SLICE("]:") : SLICE(":"));
+    text_add_int(&text, upstream->port);
+    return text_slice(&text);
+}
+
 void build_origin_request(struct exchange *exchange, bool shared, struct origin_request *out)
 {
     struct header *headers = client_alloc(exchange->client, (exchange->field_count + 4) * sizeof(*headers));
@@ -89,7 +109,7 @@ void build_origin_request(struct exchange *exchange, bool shared, struct origin_
         const struct header *field = &exchange->fields[i];
 
         if (forwarded_replaces(field->name, exchange->peer_is_trusted) ||
-            (shared && is_one_clients_own(field->name)))
+            (shared && (is_one_clients_own(field->name) || is_proxys_word(field->name))))
             continue;
         headers[count++] = *field;
     }
@@ -97,7 +117,7 @@ void build_origin_request(struct exchange *exchange, bool shared, struct origin_
     *out = (struct origin_request){
         .method = shared ? SLICE("GET") : exchange->head->method,
         .target = rewritten(exchange),
-        .authority = exchange->head->authority,
+        .authority = authority_for(exchange),
         .headers = headers,
         .header_count = count,
         .body = shared ? slice_of(NULL, 0) : exchange->head->body,
@@ -110,15 +130,15 @@ size_t expand_tags(struct exchange *exchange, const struct template *templates, 
     size_t made = 0;
 
     for (size_t i = 0; i < count; i++) {
-        size_t len = template_expand(&templates[i], &exchange->values, exchange->fields,
-                                     exchange->field_count, exchange->query, NULL, 0);
+        size_t len = tag_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count,
+                                exchange->query, NULL, 0);
         char *text;
 
         if (len == SIZE_MAX || len == 0)
             continue;
         text = client_alloc(exchange->client, len);
-        template_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count,
-                        exchange->query, text, len);
+        tag_expand(&templates[i], &exchange->values, exchange->fields, exchange->field_count, exchange->query,
+                   text, len);
         out[made++] = slice_of(text, len);
     }
     return made;

@@ -3,6 +3,7 @@
 #include "exchange.h"
 #include "cache_key.h"
 #include "digest.h"
+#include "hop_headers.h"
 #include "loop.h"
 
 enum { KEY_ROOM = 16 << 10 };
@@ -15,6 +16,14 @@ static bool has_field(const struct exchange *exchange, struct slice name)
     return false;
 }
 
+/* An upstream that honours one of these answers another method's question (it may even do what DELETE does):
+ * that is no copy for who asks with GET. */
+static bool asks_for_other_method(const struct exchange *exchange)
+{
+    return has_field(exchange, SLICE("x-http-method-override")) ||
+           has_field(exchange, SLICE("x-http-method")) || has_field(exchange, SLICE("x-method-override"));
+}
+
 /* Why this request goes past the cache, or NULL. */
 static const char *reason_to_bypass(struct exchange *exchange)
 {
@@ -24,6 +33,8 @@ static const char *reason_to_bypass(struct exchange *exchange)
 
     if (!is_head && !slice_eq(exchange->head->method, SLICE("GET")))
         return "method";
+    if (asks_for_other_method(exchange))
+        return "method-override";
     if (exchange->head->body.len > 0)
         return "body";
     storing_request_read(SLICE("GET"), exchange->fields, exchange->field_count, &facts);
@@ -45,6 +56,10 @@ static bool make_key(struct exchange *exchange)
         .authority = exchange->head->authority,
         .target = exchange->head->target,
         .ignores_query = exchange->route->cache->key_query == KEY_QUERY_NONE,
+        .told_scheme = forwarded_told(exchange->fields, exchange->field_count, SLICE("x-forwarded-proto"),
+                                      exchange->peer_is_trusted),
+        .told_host = forwarded_told(exchange->fields, exchange->field_count, SLICE("x-forwarded-host"),
+                                    exchange->peer_is_trusted),
     };
     char text[KEY_ROOM];
     size_t len = cache_key_write(&parts, text, sizeof(text));

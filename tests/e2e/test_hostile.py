@@ -2,6 +2,68 @@
 
 import pytest
 
+CACHED = [{"match": "GET /c/{id}", "cache": {"ttl": "60s", "tags": ["c:{id}"]}},
+          {"match": "PUT /c/{id}", "invalidates": ["c:{id}"]}, {"match": "/**"}]
+
+
+def repeats_the_request(talk, request):
+    """An upstream that believes every field: its answer is all that it was told."""
+    told = "\n".join([request.first_line] + [f"{name}: {value}" for name, value in request.fields])
+    talk.answer(200, {"Cache-Control": "max-age=60"}, told.encode())
+
+
+PROXYS_WORDS = ["X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X_Forwarded-Port",
+                "Forwarded", "X-Real-IP", "X-Host", "X-Original-Host", "X-Original-URL", "X-Rewrite-URL", "Front-End-Https"]
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_nothing_that_a_client_says_about_the_hop_is_kept_for_others(memory_fleet, scripted, is_trusted):
+    trust = {"trusted_proxies": ["127.0.0.0/8"]} if is_trusted else {}
+    node = memory_fleet.start(scripted(repeats_the_request, each=True).url, CACHED, **trust)[0]
+    for index, name in enumerate(PROXYS_WORDS):
+        node.get(f"/c/{index}", {name: "evil.test"})
+        other = node.get(f"/c/{index}")
+        assert "evil" not in other.text or (is_trusted and name == "X-Forwarded-For"), name
+    if not is_trusted:
+        assert "evil" not in node.get("/other", [(name, "evil.test") for name in PROXYS_WORDS]).text
+
+
+def test_a_trusted_proxys_scheme_and_host_are_part_of_what_is_asked_for(memory_fleet, scripted):
+    node = memory_fleet.start(scripted(repeats_the_request, each=True).url, CACHED, trusted_proxies=["127.0.0.0/8"])[0]
+    asked = [{}, {"X-Forwarded-Proto": "https"}, {"X-Forwarded-Host": "a.test"}, {"X-Forwarded-Host": "b.test"}]
+    assert [node.get("/c/1", fields)["x-cache"] for fields in asked] == ["MISS"] * 4
+    assert [node.get("/c/1", fields)["x-cache"] for fields in asked] == ["HIT"] * 4
+    assert "x-forwarded-proto: https" in node.get("/c/1", asked[1]).text
+
+
+@pytest.mark.parametrize("name", ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"])
+def test_an_answer_to_another_method_is_not_kept_as_that_of_get(memory_fleet, scripted, name):
+    node = memory_fleet.start(scripted(repeats_the_request, each=True).url, CACHED)[0]
+    first = node.get("/c/1", {name: "DELETE"})
+    assert (first["x-cache"], "delete" in first.text.lower()) == ("BYPASS", True)
+    second = node.get("/c/1")
+    assert (second["x-cache"], "delete" in second.text.lower()) == ("MISS", False)
+
+
+@pytest.mark.parametrize("cached, changed", [
+    ("/c/42", "/c/%34%32"), ("/c/user@a.test", "/c/user%40a.test"), ("/c/a%3Ab", "/c/a:b"), ("/c/a,b", "/c/a%2cb"), ("/c/a%2fb", "/c/a%2Fb")])
+def test_a_change_reaches_its_resource_however_it_is_spelled(fleet, scripted, cached, changed):
+    first, second = fleet.start(scripted(repeats_the_request, each=True).url, CACHED)
+    assert first.get(cached)["x-cache"] == "MISS"
+    assert second.get(cached)["x-cache"] in ("HIT", "WAIT")
+    assert second.ask("PUT", changed, body=b"new").status == 200
+    assert first.get(cached)["x-cache"] == "MISS"
+
+
+def test_a_client_of_http_1_0_need_not_name_a_host(memory_fleet, scripted):
+    upstream = scripted(repeats_the_request, each=True)
+    node = memory_fleet.start(upstream.url, CACHED)[0]
+    for target in ("/c/1", "/other"):
+        with node.connect() as connection:
+            connection.send(f"GET {target} HTTP/1.0\r\n\r\n".encode())
+            answer = connection.answer()
+        assert answer.status == 200 and f"host: 127.0.0.1:{upstream.port}" in answer.text
+
 
 def test_a_request_with_no_field_but_host_is_served(fleet, upstream):
     node = fleet.start(upstream.url, [{"match": "/**"}])[0]

@@ -13,8 +13,9 @@ struct key {
 static struct key key_of(const char *method, bool is_tls, const char *authority, const char *target,
                          bool ignores_query)
 {
-    struct cache_key_parts parts = {slice_text(method), is_tls, slice_text(authority), slice_text(target),
-                                    ignores_query};
+    struct cache_key_parts parts = {slice_text(method), is_tls,        slice_text(authority),
+                                    slice_text(target), ignores_query, {NULL, 0},
+                                    {NULL, 0}};
     struct key key;
 
     key.len = cache_key_write(&parts, key.text, sizeof(key.text));
@@ -67,6 +68,31 @@ Test(cache_key, method_scheme_and_host_count)
     cr_expect(!same(get, key_of("GET", false, "a.test:81", "/", false)));
 }
 
+static struct key key_told(bool is_tls, const char *scheme, const char *host)
+{
+    struct cache_key_parts parts = {.method = SLICE("GET"),
+                                    .is_tls = is_tls,
+                                    .authority = SLICE("a.test"),
+                                    .target = SLICE("/"),
+                                    .told_scheme = slice_text(scheme),
+                                    .told_host = slice_text(host)};
+    struct key key;
+
+    key.len = cache_key_write(&parts, key.text, sizeof(key.text));
+    return key;
+}
+
+Test(cache_key, what_a_proxy_tells_of_scheme_and_host_counts)
+{
+    struct key plain = key_of("GET", false, "a.test", "/", false);
+
+    cr_expect(same(plain, key_told(false, "", "")));
+    cr_expect(same(plain, key_told(true, "http", "")), "the client's own scheme, not that of the last hop");
+    cr_expect(same(key_of("GET", true, "a.test", "/", false), key_told(false, "https", "")));
+    cr_expect(!same(plain, key_told(false, "http", "b.test")));
+    cr_expect(!same(key_told(false, "http", "b.test"), key_told(false, "http", "c.test")));
+}
+
 Test(cache_key, an_ignored_query_is_ignored_whole_and_is_its_own_kind_of_key)
 {
     struct key ignored = key_of("GET", false, "a.test", "/a?x", true);
@@ -80,7 +106,10 @@ Test(cache_key, an_ignored_query_is_ignored_whole_and_is_its_own_kind_of_key)
 
 Test(cache_key, the_full_length_is_told_and_nothing_is_written_beyond_the_room)
 {
-    struct cache_key_parts parts = {SLICE("GET"), false, SLICE("a.test"), SLICE("/%61bc?d"), false};
+    struct cache_key_parts parts = {.method = SLICE("GET"),
+                                    .authority = SLICE("a.test"),
+                                    .target = SLICE("/%61bc?d"),
+                                    .told_host = SLICE("b.test")};
     size_t full = cache_key_write(&parts, NULL, 0);
 
     for (size_t room = 0; room <= full; room++) {

@@ -168,7 +168,35 @@ Test(hop_headers, an_untrusted_peers_forwarded_is_replaced_as_well)
     cr_expect(forwarded_replaces(SLICE("via"), true));
     cr_expect(!forwarded_replaces(SLICE("forwarded"), true));
     cr_expect(forwarded_replaces(SLICE("forwarded"), false));
-    cr_expect(!forwarded_replaces(SLICE("x-forwarded-port"), false));
+}
+
+Test(hop_headers, a_client_cannot_speak_for_a_proxy)
+{
+    static const char *const words[] = {"x-forwarded-port", "x-forwarded-prefix", "x-forwarded-anything",
+                                        "x_forwarded_port", "x-real-ip",          "x_real_ip",
+                                        "x-original-url",   "x-rewrite-url",      "front-end-https"};
+    static const char *const others[] = {"x-forwarded", "x-real-ip2", "x-real",
+                                         "cookie",      "accept",     "x-api-key"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        cr_expect(is_proxys_word(slice_text(words[i])), "%s", words[i]);
+        cr_expect(forwarded_replaces(slice_text(words[i]), false), "%s", words[i]);
+        cr_expect(!forwarded_replaces(slice_text(words[i]), true), "%s", words[i]);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        cr_expect(!is_proxys_word(slice_text(others[i])), "%s", others[i]);
+}
+
+Test(hop_headers, only_a_trusted_peer_tells_a_scheme_or_a_host)
+{
+    struct fields fields = {.count = 0};
+
+    add(&fields, "x-forwarded-proto", "");
+    add(&fields, "x-forwarded-proto", "https");
+    add(&fields, "x-forwarded-proto", "http");
+    cr_expect(is_text(forwarded_told(fields.list, fields.count, SLICE("x-forwarded-proto"), true), "https"));
+    cr_expect_eq(forwarded_told(fields.list, fields.count, SLICE("x-forwarded-proto"), false).len, 0);
+    cr_expect_eq(forwarded_told(fields.list, fields.count, SLICE("x-forwarded-host"), true).len, 0);
 }
 
 Test(hop_headers, nothing_is_written_beyond_the_room_and_the_need_is_told)

@@ -204,7 +204,9 @@ Test(route_match, a_wrong_template_is_told)
     cr_expect_null(template_compile(SLICE("report"), NULL, &template));
 }
 
-static const char *expanded(const char *text, const char *path, const char *query)
+static const char *expanded_by(size_t (*expand)(const struct template *, const struct route_values *,
+                                                const struct header *, size_t, struct slice, char *, size_t),
+                               const char *text, const char *path, const char *query)
 {
     static char out[256];
     static const struct header headers[] = {
@@ -216,12 +218,42 @@ static const char *expanded(const char *text, const char *path, const char *quer
 
     cr_assert(route_matches(&pattern, SLICE("GET"), slice_text(path), &values));
     cr_assert_null(template_compile(slice_text(text), &pattern, &template));
-    len = template_expand(&template, &values, headers, 3, slice_text(query), out, sizeof(out) - 1);
+    len = expand(&template, &values, headers, 3, slice_text(query), out, sizeof(out) - 1);
     if (len == SIZE_MAX)
         return NULL;
     cr_assert(len < sizeof(out));
     out[len] = '\0';
     return out;
+}
+
+static const char *expanded(const char *text, const char *path, const char *query)
+{
+    return expanded_by(template_expand, text, path, query);
+}
+
+Test(route_match, a_tag_has_one_spelling_whatever_a_client_escapes)
+{
+    static const struct {
+        const char *text, *path, *query, *want;
+    } rows[] = {
+        {"{id}", "/x/user%40a.test", "", "user@a.test"},
+        {"{id}", "/x/user@a.test", "", "user@a.test"},
+        {"{id}", "/x/%21%24%26%27%28%29%2a%2B%3b%3D%3a", "", "!$&'()*+;=:"},
+        {"{id}", "/x/a,b", "", "a%2Cb"},
+        {"{id}", "/x/a%2cb", "", "a%2Cb"},
+        {"{id}", "/x/a%2fb%3fc%20%25%c3%bc", "", "a%2Fb%3Fc%20%25%C3%BC"},
+        {"{query:q}", "/x/1", "q=a+b", "a%20b"},
+        {"{query:q}", "/x/1", "q=a%20b", "a%20b"},
+        {"{query:q}", "/x/1", "q=a%2Bb", "a+b"},
+        {"{query:q}", "/x/1", "q=a/b?c%2fd%3Fe", "a/b?c/d?e"},
+        {"{query:q}", "/x/1", "q=a%26b%23", "a&b%23"},
+        {"a%3Ab", "/x/1", "", "a%3Ab"}, /* the operator's own words stay */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        cr_expect_str_eq(expanded_by(tag_expand, rows[i].text, rows[i].path, rows[i].query), rows[i].want);
+    cr_expect_str_eq(expanded("{id}", "/x/a%3bb,c%40", ""), "a%3Bb,c%40",
+                     "a path that is asked for says what the client said");
 }
 
 Test(route_match, templates_are_filled_from_the_request)

@@ -37,7 +37,8 @@ struct flight {
     struct link riders;   /* parked: not told anything yet */
     struct rider *leader; /* the one whose plan this is, while it is aboard */
     bool has_waited;
-    bool has_error_answer;    /* the upstream's own, for all riders */
+    bool has_error_answer;    /* the upstream's own */
+    bool is_error_unshared;   /* and that is for the leader alone: the others are told that it failed */
     const char *unstored_why; /* once the answer turned out to be for its leader alone */
     int outdated_answers;
     struct load_token token, waited;
@@ -410,6 +411,9 @@ static void tell_failure(struct flight *flight)
 
         stream_disown(&flight->stream, true);
         land_failed(flight, FAULT_NONE, status);
+    } else if (flight->is_error_unshared) {
+        tell_leader(flight);
+        land_failed(flight, FAULT_NONE, stream->status);
     } else {
         tell_all_stream(flight);
         flight_free(flight);
@@ -462,11 +466,14 @@ static void on_head(void *arg)
 {
     struct flight *flight = arg;
     const char *why;
+    enum answer_kind kind = load_answer_judge(&flight->answer, flight->stream, flight->plan, &why);
 
-    switch (load_answer_judge(&flight->answer, flight->stream, flight->plan, &why)) {
+    switch (kind) {
     case ANSWER_SHARED: share_answer(flight); return;
     case ANSWER_ERROR:
+    case ANSWER_ERROR_UNSHARED:
         flight->has_error_answer = true;
+        flight->is_error_unshared = kind == ANSWER_ERROR_UNSHARED;
         end_failed(flight, flight->stream->status);
         return;
     case ANSWER_UNSHARED:

@@ -67,9 +67,11 @@ static bool is_upstream_error(int status)
     return status == 500 || status == 502 || status == 503 || status == 504;
 }
 
+/* Whether a failure's words are for the one who asked: by the rules for answers that are kept. */
 static bool says_private(const struct storing_response *response)
 {
-    return response->control.is_private || response->control.no_store || response->has_set_cookie;
+    return response->control.is_private || response->control.no_store || response->control.no_cache ||
+           response->control.is_malformed || response->has_set_cookie || response->has_vary;
 }
 
 enum answer_kind load_answer_judge(struct load_answer *answer, const struct stream *stream,
@@ -89,8 +91,8 @@ enum answer_kind load_answer_judge(struct load_answer *answer, const struct stre
         response.has_vary = false;
     storability = storability_judge(&request, &response, &rule, &answer->freshness);
     *why = storability_name(storability);
-    if (is_upstream_error(stream->status) && !says_private(&response) && !plan->has_authorization)
-        return ANSWER_ERROR;
+    if (is_upstream_error(stream->status))
+        return says_private(&response) || plan->has_authorization ? ANSWER_ERROR_UNSHARED : ANSWER_ERROR;
     if (storability != STORABLE)
         return storability_blames_response(storability) ? ANSWER_UNSHARED : ANSWER_UNSHARED_THIS_TIME;
     if (!collect_tags(answer, stream, plan)) {

@@ -14,9 +14,10 @@ struct load_answer {
 };
 
 enum answer_kind {
-    ANSWER_SHARED,   /* for all riders, and for the store */
-    ANSWER_ERROR,    /* the upstream failed and says nothing private: for all riders, not for the store */
-    ANSWER_UNSHARED, /* for the leader alone; the next one will be the same */
+    ANSWER_SHARED, /* for all riders, and for the store */
+    ANSWER_ERROR,  /* the upstream failed and says nothing private: for all riders, not for the store */
+    ANSWER_ERROR_UNSHARED,     /* the upstream failed, and what it says is for the leader alone */
+    ANSWER_UNSHARED,           /* for the leader alone; the next one will be the same */
     ANSWER_UNSHARED_THIS_TIME, /* for the leader alone; the next one may fare better */
 };
 

@@ -1,6 +1,11 @@
 """What a hostile client may try on a cache that others share, and what an odd one may send."""
 
+import threading
+
 import pytest
+
+from weir import Background, wait_until
+from wire import PATIENCE_S
 
 CACHED = [{"match": "GET /c/{id}", "cache": {"ttl": "60s", "tags": ["c:{id}"]}},
           {"match": "PUT /c/{id}", "invalidates": ["c:{id}"]}, {"match": "/**"}]
@@ -53,6 +58,43 @@ def test_a_change_reaches_its_resource_however_it_is_spelled(fleet, scripted, ca
     assert second.get(cached)["x-cache"] in ("HIT", "WAIT")
     assert second.ask("PUT", changed, body=b"new").status == 200
     assert first.get(cached)["x-cache"] == "MISS"
+
+
+PRIVATE_FAILURES = [{"Cache-Control": "no-store"}, {"Cache-Control": "private; x"}, {"Set-Cookie": "a=b"}, {"Vary": "Cookie"}, {"Cache-Control": "no-cache"}]
+
+
+@pytest.mark.parametrize("fields", PRIVATE_FAILURES)
+def test_a_failure_that_is_told_to_one_client_is_repeated_to_no_other(fleet, scripted, fields):
+    def tell_the_cookie(talk, request):
+        upstream.wait_requests(1)
+        arrived.wait(PATIENCE_S)
+        talk.answer(500, fields, f"for {request['cookie']}".encode())
+
+    arrived = threading.Event()
+    upstream = scripted(tell_the_cookie, each=True)
+    nodes = fleet.start(upstream.url, CACHED)
+    asks = [Background(lambda i=i: nodes[i % 2].get("/c/1", {"Cookie": f"user{i}"})) for i in range(6)]
+    upstream.wait_requests(1)
+    arrived.set()
+    for index, ask in enumerate(asks):
+        answer = ask.result()
+        assert answer.status in (500, 502)
+        assert "for user" not in answer.text or answer.text == f"for user{index}"
+
+
+@pytest.mark.parametrize("fields", PRIVATE_FAILURES)
+def test_a_copy_stands_in_for_a_failure_whatever_that_says(memory_fleet, scripted, fields):
+    def fail_later(talk, request):
+        if len(upstream.requests) == 1:
+            talk.answer(200, {}, b"good")
+        else:
+            talk.answer(503, fields, b"bad")
+
+    upstream = scripted(fail_later, each=True)
+    node = memory_fleet.start(upstream.url, [{"match": "GET /c/{id}", "cache": {"ttl": "1ms", "stale_if_error": "60s"}}])[0]
+    assert node.get("/c/1").text == "good"
+    wait_until(lambda: node.get("/c/1")["x-cache"] == "STALE", "the copy is stale")
+    assert node.get("/c/1").text == "good"
 
 
 def test_a_client_of_http_1_0_need_not_name_a_host(memory_fleet, scripted):

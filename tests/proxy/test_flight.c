@@ -467,6 +467,43 @@ Test(flight, an_error_answer_is_passed_on_where_the_copy_may_not_stand_in_any_mo
     rig_stop();
 }
 
+static const struct header COOKIE_FIELD[] = {{{"set-cookie", 10}, {"a=b", 3}}};
+
+Test(flight, an_error_answer_that_is_private_goes_to_its_leader_and_the_others_learn_of_the_failure)
+{
+    rig_start(true);
+    passenger_board(&a, "anna");
+    passenger_board(&b, "bert");
+    say_load(0, 0, NULL);
+    fetch_head(0, 503, -1, COOKIE_FIELD, 1);
+    fetch_body(0, SLICE("sorry, anna"));
+    fetch_end(0, FAULT_NONE);
+    say_released(0);
+    cr_expect_text(&a, "sorry, anna", CLIENT_LAST);
+    cr_assert_eq(b.rider.outcome, BOARDING_FAILED);
+    cr_assert_eq(b.rider.status, 503);
+    cr_assert_eq(store_call(FAKE_RELEASE, 0)->why, RELEASE_FAILED,
+                 "an upstream in trouble is not asked by all");
+    cr_assert_eq(times_given_back(), 1);
+    passenger_leave(&a), passenger_leave(&b);
+    rig_stop();
+}
+
+Test(flight, a_private_error_answer_is_replaced_by_the_copy_that_may_stand_in)
+{
+    rig_start(true);
+    struct object *copy = test_object(1, 0, "declared", 3, 0, 0, 60000, loop_now(rig.loop));
+    passenger_board(&a, "anna");
+    say_load(0, 0, copy);
+    fetch_head(0, 503, -1, COOKIE_FIELD, 1);
+    say_released(0);
+    cr_assert_eq(a.rider.object, copy);
+    cr_assert_eq(times_given_back(), 1);
+    passenger_leave(&a);
+    object_release(&copy);
+    rig_stop();
+}
+
 /* ---- failures ---- */
 
 Test(flight, a_load_that_fails_before_its_head_fails_for_all_at_once)

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "e2e"))
+TESTS = pathlib.Path(__file__).parent
+sys.path.insert(0, str(TESTS / "e2e"))
+# for builds under AddressSanitizer: what libraries leak by design
+os.environ.setdefault("LSAN_OPTIONS", f"suppressions={TESTS / 'support' / 'lsan.supp'}:print_suppressions=0")
 
 pytest.register_assert_rewrite("weir", "wire")
 

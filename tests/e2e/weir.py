@@ -361,6 +361,7 @@ class Fleet:
 
     def __init__(self, folder, redis=None):
         self.folder, self.redis, self.nodes, self.removed = folder, redis, [], []
+        self.env = {}  # of the nodes
 
     @property
     def store(self):
@@ -381,7 +382,7 @@ class Fleet:
         return started if count or self.redis else started * 2
 
     def add(self, configuration):
-        node = Node(self.folder, f"node{len(self.nodes) + len(self.removed)}", configuration)
+        node = Node(self.folder, f"node{len(self.nodes) + len(self.removed)}", configuration, self.env)
         self.nodes.append(node)
         return node
 

@@ -48,8 +48,7 @@ def test_who_asks_after_an_invalidation_waits_for_the_new_report(fleet, scripted
     upstream, gate = held(scripted)
     a, b = fleet.start(upstream.url, STALE_SOON)
     a.get("/reports/top")
-    become_stale([a], "/reports/top")
-    upstream.wait_requests(2)
+    wait_until(lambda: a.get("/reports/top")["x-cache"] == "STALE" and len(upstream.requests) == 2, "a refresh is under way")
     assert b.invalidate("report").status == 200
     asked = [Background(lambda node=node: node.get("/reports/top")) for node in (a, b)]
     upstream.wait_requests(3)  # the refresh under way began too early: another load

@@ -2,8 +2,9 @@
 -- cache.lua: how are entries, flights and their outcomes written down, and what makes them void? Included by the scripts of the cache.
 --
 -- An entry is a hash: e, the epoch at which its load began; a, when it was stored; f, s, x, how long from then it is fresh, is
--- served while one refresh runs, stands in for an upstream error; g, its age (RFC 9111) when it was stored; t, its tags (each
--- a little-endian uint16 of length, and the bytes); d, the encoded response. Times are microseconds, on the server's clock.
+-- served while one refresh runs, stands in for an upstream error; k, how long it is worth validating (may be missing); g, its age
+-- (RFC 9111) when it was stored; t, its tags (each a little-endian uint16 of length, and the bytes); d, the encoded response. Times
+-- are microseconds, on the server's clock.
 --
 -- A flight is a string with a TTL: who loads this key, or what became of the last load.
 --   L<token> <epoch> <waiting>[ <token> <status> <until_us>]  being loaded, since that epoch; waiting is 1 when somebody wants the
@@ -25,7 +26,7 @@ end
 
 -- The entry without its bytes, or nil.
 local function entry_read(key)
-    local fields = redis.pcall('HMGET', key, 'e', 'a', 'f', 's', 'x', 'g', 't')
+    local fields = redis.pcall('HMGET', key, 'e', 'a', 'f', 's', 'x', 'g', 't', 'k')
     if not fields.err and not fields[1] and redis.call('EXISTS', key) == 0 then
         return nil
     end
@@ -43,7 +44,7 @@ local function entry_read(key)
         return nil
     end
     return {epoch = fields[1], stored_us = fields[2], fresh_us = fields[3], stale_us = fields[4], error_us = fields[5],
-            age_us = fields[6], tags = tags}
+            age_us = fields[6], tags = tags, keep_us = tonumber(fields[8] or nil) or 0}
 end
 
 -- The flight, or nil. One without a TTL would last for ever: it is given `ttl_ms`.

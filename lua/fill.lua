@@ -11,6 +11,7 @@
 -- ARGV[9]  the entry's tags, packed
 -- ARGV[10] channel and ARGV[11] message that wake
 -- ARGV[12] the entry's bytes
+-- ARGV[13] keep_us: until then, from now on, it is worth validating; below the other lifetimes or left out: as they
 -- returns  {epoch, floor, more, {tag, epoch, ...}, result}; the first four as in admit.lua. result is
 --          stored, superseded (the token does not hold the flight: nothing is done), invalidated (a tag was, since the load began)
 --
@@ -32,10 +33,11 @@ if is_outdated(KEYS[1], epoch, epoch_floor(KEYS[1], epoch), began, tags_unpack(A
     return with_news(KEYS[1], seen, epoch, 'invalidated')
 end
 
-local life_us = math.max(tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]))
+local keep_us = ARGV[13] or '0'
+local life_us = math.max(tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(keep_us))
 redis.call('UNLINK', KEYS[2])
 redis.call('HSET', KEYS[2], 'e', ARGV[4], 'a', score_text(now_us), 'f', ARGV[5], 's', ARGV[6], 'x', ARGV[7], 'g', ARGV[8],
-           't', ARGV[9], 'd', ARGV[12])
+           't', ARGV[9], 'd', ARGV[12], 'k', keep_us)
 redis.call('PEXPIRE', KEYS[2], score_text(math.max(1, math.ceil(life_us / 1000))))
 redis.call('ZADD', KEYS[1], 'GT', score_text(life_us), '!life') -- what the sweep in invalidate.lua goes by
 return with_news(KEYS[1], seen, epoch, 'stored')

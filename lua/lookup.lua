@@ -20,6 +20,7 @@
 -- Reading and taking are one step: no load that has just ended is loaded again. Of all callers one holds the flight. An
 -- entry that a tag's stamp, the floor or the end of its windows has made void is removed, never handed out. A flight that
 -- began before one of the route's tags was invalidated would be void when it lands: it is taken over, and its token is worth nothing.
+-- An entry past its windows is handed out with all of them 0, to whoever loads or waits: the upstream can be asked whether it changed.
 -- Time never runs backwards: an entry stored later than now is read as if stored now.
 -- It is declared as one that writes: a demoted master refuses it, rather than serve what its successor has invalidated.
 
@@ -37,7 +38,7 @@ local function usable_entry()
         return nil
     end
     entry.elapsed_us = math.max(0, now_us - entry.stored_us)
-    if score_text(entry.stored_us) == damaged or entry.elapsed_us >= math.max(entry.fresh_us, entry.stale_us, entry.error_us) or
+    if score_text(entry.stored_us) == damaged or entry.elapsed_us >= math.max(entry.fresh_us, entry.stale_us, entry.error_us, entry.keep_us) or
         is_outdated(KEYS[1], epoch, floor, entry.epoch, entry.tags) then
         redis.call('UNLINK', KEYS[2])
         return nil
@@ -92,7 +93,7 @@ end
 if flight and flight.kind == 'P' then
     return answer('pass')
 end
-if flight and flight.kind == 'F' and (flight.token == waited or entry) then
+if flight and flight.kind == 'F' and (flight.token == waited or (entry and entry.elapsed_us < entry.error_us)) then
     return answer('failed', nil, nil, nil, flight.status)
 end
 if flight and flight.kind == 'L' and not is_void then

@@ -104,10 +104,24 @@ static void note_min_fresh(const struct directive *directive, struct cache_contr
         out->min_fresh_s = seconds;
 }
 
+/* What names no fields, or not in a way we are sure of, restricts the whole response. */
+static bool is_name_list(struct slice list)
+{
+    struct slice name;
+    bool has_name = false;
+
+    while (list_next(&list, &name)) {
+        if (name.len > 0 && !is_token(name))
+            return false;
+        has_name = has_name || name.len > 0;
+    }
+    return has_name;
+}
+
 /* no-cache and private: the form without an argument says more than the one that names fields, and wins. */
 static void note_fields_form(const struct directive *directive, bool *flag, bool *fields_only)
 {
-    bool names_fields = directive->is_sound && directive->argument.len > 0;
+    bool names_fields = directive->is_sound && is_name_list(directive->argument);
 
     *fields_only = names_fields && (!*flag || *fields_only);
     *flag = true;
@@ -194,4 +208,31 @@ void cache_control_parse(const struct header *headers, size_t count, struct cach
     }
     /* a mistake anywhere may have hidden a restriction: it must not open what Authorization closes */
     out->permits_authorization = !out->is_malformed && (out->permits_authorization || out->s_maxage_is_valid);
+}
+
+static bool lists_name(struct slice list, struct slice name)
+{
+    struct slice each;
+
+    while (list_next(&list, &each))
+        if (slice_eq_nocase(each, name))
+            return true;
+    return false;
+}
+
+bool cache_control_withholds(const struct header *headers, size_t count, struct slice name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!slice_eq(headers[i].name, SLICE("cache-control")))
+            continue;
+        for (struct rest rest = {.line = headers[i].value}; rest.line.len > 0;) {
+            struct directive directive = directive_of(next_element(&rest));
+
+            if ((slice_eq_nocase(directive.name, SLICE("no-cache")) ||
+                 slice_eq_nocase(directive.name, SLICE("private"))) &&
+                lists_name(directive.argument, name))
+                return true;
+        }
+    }
+    return false;
 }

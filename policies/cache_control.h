@@ -37,4 +37,8 @@ struct cache_control {
 /* Takes all "cache-control" lines among the headers (lower-case names). */
 void cache_control_parse(const struct header *headers, size_t count, struct cache_control *out);
 
+/* Is the response field `name` one that private="..." or no-cache="..." names: for the one who asked alone,
+ * and in no stored copy (RFC 9111 sections 5.2.2.4 and 5.2.2.7)? */
+bool cache_control_withholds(const struct header *headers, size_t count, struct slice name);
+
 #endif

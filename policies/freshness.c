@@ -5,6 +5,10 @@
 #include "http_date.h"
 #include "text.h"
 
+enum { GUESS_DIVISOR = 10 };
+static const int64_t LONGEST_GUESS_MS = INT64_C(86400000);
+static const int64_t LEAST_KEEP_MS = 600000, MOST_KEEP_MS = 86400000;
+
 /* A stated lifetime, and how much of it is gone at the receipt. */
 struct promise {
     enum freshness_source source;
@@ -27,16 +31,36 @@ static int64_t ms_of(int64_t seconds)
     return seconds * 1000;
 }
 
-/* The Age a response declares. Of a list the first counts, and what is no number is ignored (RFC 9111
- * section 5.1). */
-static int64_t declared_age_ms(struct slice age)
+/* The Age a response declares; false where it cannot be told. Of a list in one piece the first number counts
+ * (RFC 9111 section 5.1). Several lines, or what looks like lines that somebody joined by ", ", are two
+ * counts of which nobody knows which is right. */
+static bool read_age(const struct response_times *times, int64_t *age_ms_out)
 {
+    struct slice age = times->age;
     int64_t seconds;
     const char *comma = age.len == 0 ? NULL : memchr(age.base, ',', age.len);
 
-    if (comma != NULL)
+    *age_ms_out = 0;
+    if (times->age.base == NULL)
+        return true;
+    if (times->age_is_repeated)
+        return false;
+    if (comma != NULL) {
         age.len = (size_t)(comma - age.base);
-    return text_parse_digits(slice_trim(age), CACHE_SECONDS_MAX, &seconds) ? ms_of(seconds) : 0;
+        if (age.len + 1 < times->age.len && (comma[1] == ' ' || comma[1] == '\t'))
+            return false;
+    }
+    if (!text_parse_digits(age, CACHE_SECONDS_MAX, &seconds))
+        return false;
+    *age_ms_out = ms_of(seconds);
+    return true;
+}
+
+static int64_t declared_age_ms(const struct response_times *times)
+{
+    int64_t age_ms;
+
+    return read_age(times, &age_ms) ? age_ms : 0;
 }
 
 /* Date, or the time of receipt where it is absent or unusable (RFC 9110 section 6.6.1). */
@@ -52,7 +76,7 @@ static int64_t initial_age_ms(const struct response_times *times)
 {
     int64_t apparent_ms = ms_of(larger(0, times->received.s - date_of(times).s));
 
-    return larger(apparent_ms, declared_age_ms(times->age) + larger(0, times->delay_ms));
+    return larger(apparent_ms, declared_age_ms(times) + larger(0, times->delay_ms));
 }
 
 static int64_t expires_lifetime_ms(const struct response_times *times)
@@ -65,8 +89,35 @@ static int64_t expires_lifetime_ms(const struct response_times *times)
     return ms_of(larger(0, expires.s - date_of(times).s));
 }
 
-static struct promise promise_of(const struct cache_control *control, const struct response_times *times,
-                                 const struct caching_rule *rule)
+/* May its freshness be guessed (RFC 9110 section 15.1, RFC 9111 section 4.2.2)? 206 may, but is never kept. */
+static bool permits_guess(int status, const struct cache_control *control)
+{
+    static const int permitted[] = {200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501};
+
+    for (size_t i = 0; i < sizeof(permitted) / sizeof(permitted[0]); i++)
+        if (permitted[i] == status)
+            return true;
+    return control->is_public && !control->is_malformed;
+}
+
+static struct promise guess_of(int status, const struct cache_control *control,
+                               const struct response_times *times)
+{
+    struct wall_s changed;
+    int64_t unchanged_s;
+
+    if (!permits_guess(status, control) || !http_date_parse(times->last_modified, times->received, &changed))
+        return (struct promise){FRESHNESS_NONE, 0, 0};
+    unchanged_s = date_of(times).s - changed.s;
+    if (unchanged_s <= 0)
+        return (struct promise){FRESHNESS_NONE, 0, 0};
+    return (struct promise){FRESHNESS_HEURISTIC,
+                            smaller(LONGEST_GUESS_MS, ms_of(unchanged_s) / GUESS_DIVISOR),
+                            initial_age_ms(times)};
+}
+
+static struct promise promise_of(int status, const struct cache_control *control,
+                                 const struct response_times *times, const struct caching_rule *rule)
 {
     int64_t age_ms = initial_age_ms(times);
 
@@ -79,8 +130,8 @@ static struct promise promise_of(const struct cache_control *control, const stru
     if (times->expires.base != NULL)
         return (struct promise){FRESHNESS_EXPIRES, expires_lifetime_ms(times), age_ms};
     if (rule->ttl_ms >= 0)
-        return (struct promise){FRESHNESS_TTL, rule->ttl_ms, declared_age_ms(times->age)};
-    return (struct promise){FRESHNESS_NONE, 0, 0};
+        return (struct promise){FRESHNESS_TTL, rule->ttl_ms, declared_age_ms(times)};
+    return guess_of(status, control, times);
 }
 
 /* How long after its lifetime a response may still be used: its own word `stated_s`, else the route's. */
@@ -100,24 +151,56 @@ static int64_t end_ms(const struct promise *promise, int64_t window_ms)
     return smaller(FRESHNESS_MAX_MS, larger(0, promise->lifetime_ms + window_ms - promise->gone_ms));
 }
 
+/* Must it be validated before each use? A response whose Cache-Control cannot be read is not kept at all. */
+static bool asks_always(const struct cache_control *control, const struct caching_rule *rule)
+{
+    return control->no_cache && !control->no_cache_fields_only && !caching_overrides(rule);
+}
+
+static void add_keep(const struct response_times *times, struct freshness *out)
+{
+    int64_t used_ms = larger(out->stale_ms, out->error_ms), again_ms = larger(LEAST_KEEP_MS, out->fresh_ms);
+
+    out->keep_ms = times->has_validator ? used_ms + smaller(MOST_KEEP_MS, again_ms) : used_ms;
+}
+
+bool freshness_is_explicit(const struct freshness *freshness)
+{
+    switch (freshness->source) {
+    case FRESHNESS_S_MAXAGE:
+    case FRESHNESS_MAX_AGE:
+    case FRESHNESS_EXPIRES: return true;
+    case FRESHNESS_NONE:
+    case FRESHNESS_TTL:
+    case FRESHNESS_HEURISTIC: return false;
+    }
+    return false;
+}
+
 struct freshness freshness_of(int status, const struct cache_control *control,
                               const struct response_times *times, const struct caching_rule *rule)
 {
-    struct promise promise = promise_of(control, times, rule);
+    struct promise promise = promise_of(status, control, times, rule);
+    int64_t ignored_ms;
     struct freshness out = {.source = promise.source, .age_ms = initial_age_ms(times)};
 
     promise.lifetime_ms = smaller(promise.lifetime_ms, FRESHNESS_MAX_MS);
+    if (asks_always(control, rule) || (freshness_is_explicit(&out) && !read_age(times, &ignored_ms))) {
+        add_keep(times, &out);
+        return out;
+    }
     out.fresh_ms = end_ms(&promise, 0);
     if (status == 404 || status == 410) {
         /* what was not there may come any moment: no word of the upstream makes us repeat that for longer */
         out.fresh_ms = smaller(out.fresh_ms, larger(0, rule->negative_ttl_ms));
-        out.stale_ms = out.error_ms = out.fresh_ms;
+        out.stale_ms = out.error_ms = out.keep_ms = out.fresh_ms;
         return out;
     }
     out.stale_ms = end_ms(&promise, window_ms(&promise, control, control->stale_while_revalidate_s, rule,
                                               rule->stale_while_revalidate_ms));
     out.error_ms = end_ms(
         &promise, window_ms(&promise, control, control->stale_if_error_s, rule, rule->stale_if_error_ms));
+    add_keep(times, &out);
     return out;
 }
 
@@ -133,8 +216,14 @@ void response_times_read(const struct header *headers, size_t count, struct resp
         } else if (slice_eq(headers[i].name, SLICE("expires"))) {
             out->expires_is_repeated = out->expires.base != NULL;
             out->expires = value;
-        } else if (slice_eq(headers[i].name, SLICE("age")) && out->age.base == NULL) {
+        } else if (slice_eq(headers[i].name, SLICE("age"))) {
+            out->age_is_repeated = out->age.base != NULL;
             out->age = value;
+        } else if (slice_eq(headers[i].name, SLICE("last-modified"))) {
+            out->last_modified = value;
+            out->has_validator = out->has_validator || value.len > 0;
+        } else if (slice_eq(headers[i].name, SLICE("etag"))) {
+            out->has_validator = out->has_validator || value.len > 0;
         }
     }
 }

@@ -5,7 +5,11 @@
  * the full formula of section 4.2.3. Where it states nothing the route's ttl applies; that one counts from
  * the receipt, less the Age the response declares, because a slow or wrongly set upstream must not make the
  * operator's ttl useless. With override_origin the ttl counts from the receipt whatever the response says of
- * itself.
+ * itself. Where neither says anything, a tenth of the time since Last-Modified counts, a day at most, for
+ * those statuses to which RFC 9110 section 15.1 permits such a guess, and for any that is marked public.
+ *
+ * An Age that is no single number says that somebody on the way miscounted: what states a lifetime is then
+ * stale.
  *
  * Stale windows: the response's own stale-while-revalidate and stale-if-error, else the route's.
  * must-revalidate and proxy-revalidate forbid both, always. s-maxage alone does not, although RFC 9111
@@ -13,7 +17,12 @@
  * operator, has said something more precise. A response that states a lifetime of zero is not extended by the
  * route's windows, only by its own.
  *
+ * no-cache: never fresh, no windows; it is kept to be asked about. Where Cache-Control cannot be read, too.
+ *
  * 404 and 410 live at most negative_ttl, and have no stale windows.
+ *
+ * What has a validator (ETag, Last-Modified) is kept for longer than it may be used, so that the upstream can
+ * be asked whether it changed: for as long again as it was fresh, ten minutes at least, a day at most.
  */
 #ifndef WEIR_FRESHNESS_H
 #define WEIR_FRESHNESS_H
@@ -26,10 +35,12 @@
 
 /* What a response says of its own time; `base` NULL: the field is absent. */
 struct response_times {
-    struct slice date, expires, age;
+    struct slice date, expires, age, last_modified;
     bool expires_is_repeated; /* more than one line: cannot be trusted, already expired */
-    int64_t delay_ms;         /* from sending the request to receiving the head */
-    struct wall_s received;   /* this host's clock at that moment */
+    bool age_is_repeated;
+    bool has_validator;     /* an ETag or a Last-Modified */
+    int64_t delay_ms;       /* from sending the request to receiving the head */
+    struct wall_s received; /* this host's clock at that moment */
 };
 
 /* The cache settings of a route, as plain values. */
@@ -54,7 +65,8 @@ enum freshness_source {
     FRESHNESS_S_MAXAGE,
     FRESHNESS_MAX_AGE,
     FRESHNESS_EXPIRES,
-    FRESHNESS_TTL
+    FRESHNESS_TTL,
+    FRESHNESS_HEURISTIC
 };
 
 /* The same meaning as struct lifetimes of the store: in ms from the receipt, each counted from there. */
@@ -63,11 +75,15 @@ struct freshness {
     int64_t fresh_ms;             /* 0: not fresh even now */
     int64_t stale_ms;             /* >= fresh_ms */
     int64_t error_ms;             /* >= fresh_ms */
+    int64_t keep_ms;              /* >= all the above: until here it can be validated */
     int64_t age_ms;               /* at the receipt, >= 0 */
 };
 
 struct freshness freshness_of(int status, const struct cache_control *control,
                               const struct response_times *times, const struct caching_rule *rule);
+
+/* Did the response itself say for how long? Then its status need not be one that anybody listed. */
+bool freshness_is_explicit(const struct freshness *freshness);
 
 /* Fills the slices from the headers (lower-case names); delay_ms and received are the caller's to set. */
 void response_times_read(const struct header *headers, size_t count, struct response_times *out);

@@ -10,18 +10,17 @@ static bool is_listed(int status, const struct caching_rule *rule)
     return false;
 }
 
-/* Statuses that are never kept, whatever the route lists: 206 and 304 are parts of an answer, 429 is
- * forbidden by RFC 6585 section 4, and a failure of the upstream must not outlive it. 1xx are no final
- * answers. */
+/* Statuses that are never kept, whatever anybody says: 206 and 304 are parts of an answer, 429 is forbidden by
+ * RFC 6585 section 4. 1xx are no final answers. */
 static bool is_never_stored(int status)
 {
-    return status < 200 || status >= 500 || status == 206 || status == 304 || status == 429;
+    return status < 200 || status == 206 || status == 304 || status == 429;
 }
 
 /* Of which we know what they ask of a cache, for must-understand (RFC 9111 section 5.2.2.3). */
 static bool is_understood(int status)
 {
-    static const int known[] = {200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414};
+    static const int known[] = {200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 501};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (known[i] == status)
@@ -43,7 +42,7 @@ enum storability storability_of_request(const struct storing_request *request)
 /* What the response forbids or cannot be trusted with, beyond the reach of any setting. */
 static enum storability forbid(const struct storing_response *response)
 {
-    if (response->has_content_range || response->status == 206)
+    if (response->status == 206)
         return UNSTORABLE_PARTIAL;
     if (is_never_stored(response->status))
         return UNSTORABLE_STATUS;
@@ -51,7 +50,7 @@ static enum storability forbid(const struct storing_response *response)
         return UNSTORABLE_STATUS;
     if (response->control.no_store)
         return UNSTORABLE_NO_STORE;
-    if (response->control.is_private)
+    if (response->control.is_private && !response->control.private_fields_only)
         return UNSTORABLE_PRIVATE;
     if (response->control.is_malformed)
         return UNSTORABLE_MALFORMED;
@@ -64,28 +63,44 @@ static enum storability forbid(const struct storing_response *response)
     return STORABLE;
 }
 
+/* What says for how long itself needs no permission for its status; nor does what may be guessed. A failure
+ * must not outlive itself by a setting. What only can be validated is kept where a lifetime would be. */
+static bool permits_status(const struct storing_response *response, const struct caching_rule *rule,
+                           const struct freshness *freshness)
+{
+    switch (freshness->source) {
+    case FRESHNESS_S_MAXAGE:
+    case FRESHNESS_MAX_AGE:
+    case FRESHNESS_EXPIRES:
+    case FRESHNESS_HEURISTIC: return true;
+    case FRESHNESS_NONE:
+    case FRESHNESS_TTL: return response->status < 500 && is_listed(response->status, rule);
+    }
+    return false;
+}
+
 /* With the settings of the route; the order decides which reason is told. */
 static enum storability judge(const struct storing_request *request, const struct storing_response *response,
                               const struct caching_rule *rule, const struct freshness *freshness)
 {
     enum storability verdict = storability_of_request(request);
+    bool asks_always;
 
     if (verdict == STORABLE)
         verdict = forbid(response);
     if (verdict != STORABLE)
         return verdict;
-    if (!is_listed(response->status, rule))
+    if (!permits_status(response, rule, freshness))
         return UNSTORABLE_STATUS;
     if (request->has_authorization && !rule->shared_with_authorization &&
         !response->control.permits_authorization)
         return UNSTORABLE_AUTHORIZATION;
-    if (response->control.no_cache && !caching_overrides(rule))
-        return UNSTORABLE_NO_CACHE;
-    if (freshness->source == FRESHNESS_NONE)
+    asks_always = response->control.no_cache && !response->control.no_cache_fields_only;
+    if (freshness->source == FRESHNESS_NONE && !asks_always)
         return UNSTORABLE_NO_LIFETIME;
-    if (freshness->stale_ms <= 0 && freshness->error_ms <= 0) /* neither is below fresh_ms */
-        return UNSTORABLE_ALREADY_STALE;
-    return STORABLE;
+    if (freshness->keep_ms > 0) /* none of the others is above it */
+        return STORABLE;
+    return asks_always && !caching_overrides(rule) ? UNSTORABLE_NO_CACHE : UNSTORABLE_ALREADY_STALE;
 }
 
 enum storability storability_judge(const struct storing_request *request,
@@ -170,7 +185,6 @@ void storing_response_read(int status, const struct header *headers, size_t coun
     out->times.delay_ms = delay_ms;
     out->times.received = received;
     out->has_set_cookie = has(headers, count, SLICE("set-cookie"));
-    out->has_content_range = has(headers, count, SLICE("content-range"));
     for (size_t i = 0; i < count; i++)
         if (slice_eq(headers[i].name, SLICE("vary")) && slice_trim(headers[i].value).len > 0)
             out->has_vary = true;

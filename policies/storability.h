@@ -2,12 +2,16 @@
  * 3)?
  *
  * Stricter than the standard where a shared mistake would be expensive. Nothing at all, not even
- * override_origin, stores: a status that the route does not list; 206, 304, 429 or any 5xx; an answer that
- * says private or no-store; one that sets a cookie; one to a request with Authorization, unless it says
- * public, must-revalidate or a valid s-maxage, or the route shared_with_authorization; one that varies; one
- * whose Cache-Control cannot be read; one whose end only a closed connection marks. override_origin does win
- * over the response's lifetimes and over no-cache, which is not stored otherwise because this release does
- * not revalidate. no-cache and private that name fields are taken as if they named none.
+ * override_origin, stores: 206, 304 or 429; an answer that says private or no-store; one that sets a cookie;
+ * one to a request with Authorization, unless it says public, must-revalidate or a valid s-maxage, or the
+ * route shared_with_authorization; one that varies; one whose Cache-Control cannot be read; one whose end
+ * only a closed connection marks. override_origin does win over the response's lifetimes and over no-cache.
+ *
+ * The route lists the statuses that its ttl may keep, and a 5xx is never among them. A response that says
+ * itself for how long, or whose lifetime may be guessed, is kept whatever its status.
+ *
+ * What is never fresh (no-cache, a lifetime of zero) is kept where it has a validator, to be asked about.
+ * no-cache and private that name fields withhold those fields alone, see cache_control_withholds().
  */
 #ifndef WEIR_STORABILITY_H
 #define WEIR_STORABILITY_H
@@ -24,7 +28,7 @@ struct storing_response {
     int status;
     struct cache_control control;
     struct response_times times;
-    bool has_set_cookie, has_content_range;
+    bool has_set_cookie;
     bool has_vary;       /* any that is not empty */
     bool is_until_close; /* framed by the close of the connection */
 };
@@ -53,7 +57,7 @@ enum storability {
 /* What is known before asking the upstream: STORABLE, or one of METHOD, REQUEST_NO_STORE, RANGE. */
 enum storability storability_of_request(const struct storing_request *request);
 
-/* The whole answer. `freshness` is set in every case; with STORABLE at least one of its windows is open. */
+/* The whole answer. `freshness` is set in every case; with STORABLE keep_ms at least is above 0. */
 enum storability storability_judge(const struct storing_request *request,
                                    const struct storing_response *response, const struct caching_rule *rule,
                                    struct freshness *freshness);

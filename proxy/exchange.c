@@ -35,6 +35,8 @@ static void on_gone(void *arg)
     stream_disown(&exchange->alone, true);
     invalidation_forget(&exchange->invalidation);
     task_cancel(story->loop, &exchange->first_pump);
+    store_cancel(&exchange->peek);
+    object_release(&exchange->basis);
     object_release(&exchange->object);
     site_release(&exchange->site);
     story->exchanges--;

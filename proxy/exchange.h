@@ -6,7 +6,7 @@
  *   limit     all limits in one decision; go on, or refuse            stage_limit.c
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
  *   fetch     the upstream, alone                                     stage_fetch.c
- *   deliver   head, body, a client that leaves                        stage_deliver.c
+ *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
  *   refuse    our own answers                                         stage_refuse.c
  *   account   one log line and the counters, whatever happened        stage_account.c
  *
@@ -16,12 +16,15 @@
 #ifndef WEIR_EXCHANGE_H
 #define WEIR_EXCHANGE_H
 
+#include "conditional.h"
 #include "flight.h"
 #include "front.h"
 #include "identity.h"
 #include "invalidator.h"
 #include "limiter.h"
+#include "range.h"
 #include "ratelimit_fields.h"
+#include "reuse.h"
 #include "story.h"
 #include "stream.h"
 
@@ -58,15 +61,24 @@ struct exchange {
     struct limit_request limits;
 
     /* lookup, fetch */
+    struct reuse_wish wish;
+    struct conditions conditions;
+    struct slice range; /* base NULL: none */
+    bool is_shaped;     /* conditions and range are ours to obey: the upstream is not told of them */
     struct load_plan plan;
     struct rider rider;
-    struct stream *alone; /* owned */
+    struct store_call *peek; /* a look at the store that loads nothing */
+    struct object *basis;    /* held: the upstream is asked whether it is still the same */
+    struct stream *alone;    /* owned */
     struct invalidation *invalidation;
     bool is_cache_route;
 
     /* deliver */
     struct object *object; /* held */
     size_t object_block;
+    bool has_window; /* only a part of the body is sent: */
+    int64_t skip_bytes, left_bytes;
+    int origin_status; /* what the upstream said, where it was asked; else 0 */
     struct stream_reader reader;
     struct task first_pump;
     bool is_started, is_sending;
@@ -107,6 +119,31 @@ void refuse_objection(struct exchange *exchange, const struct objection *objecti
 void refuse_fault(struct exchange *exchange, enum fault fault);
 void refuse_upstream_status(struct exchange *exchange, int status); /* another's load failed so */
 void refuse(struct exchange *exchange, int status, const char *code, const char *detail);
+
+/* What a client gets of a whole answer. */
+enum shape_kind {
+    SHAPE_WHOLE,
+    SHAPE_PART,          /* 206 */
+    SHAPE_UNMODIFIED,    /* 304 */
+    SHAPE_UNSATISFIABLE, /* 416 */
+};
+
+struct shape {
+    enum shape_kind kind;
+    int status;
+    int64_t content_length, whole_bytes; /* -1: unknown */
+    struct byte_range part;
+};
+
+struct shape shape_of(struct exchange *exchange, int status, const struct header *headers, size_t count,
+                      int64_t body_bytes /* -1: unknown */);
+bool shape_passes_field(const struct shape *shape, struct slice name);
+size_t add_content_range(struct exchange *exchange, const struct shape *shape, struct header *out,
+                         size_t count);
+/* The bytes that the shape leaves of the body: each piece passes through window_cut() once, in order. */
+void window_open(struct exchange *exchange, const struct shape *shape);
+size_t window_cut(struct exchange *exchange, struct slice *pieces, size_t count); /* what is left of them */
+bool window_is_done(const struct exchange *exchange); /* nothing more is to be sent */
 
 /* Fields that several stages add to an answer's head; each returns the new count. Memory is the client's. */
 enum { OWN_FIELDS_MAX = 24 };

@@ -40,6 +40,8 @@ struct flight {
     bool has_error_answer;    /* the upstream's own */
     bool is_error_unshared;   /* and that is for the leader alone: the others are told that it failed */
     const char *unstored_why; /* once the answer turned out to be for its leader alone */
+    bool asks_if_changed;     /* the load carries the validators of the stand-in */
+    bool is_confirmed;        /* and it has not changed: the leader gets the answer's object */
     int outdated_answers;
     struct load_token token, waited;
     int64_t epoch;
@@ -264,6 +266,28 @@ static void tell_all_whole(struct flight *flight)
         tell_whole(flight, LIST_OWNER(flight->riders.next, struct rider, link));
 }
 
+/* The upstream has just said that the copy is still what it was. */
+static void tell_confirmed(struct flight *flight, struct rider *rider)
+{
+    bool is_leader = rider == flight->leader;
+
+    rider->outcome = BOARDING_OBJECT;
+    rider->object = object_hold(flight->answer.object);
+    rider->result = is_leader ? CACHE_REVALIDATED : CACHE_WAIT;
+    rider->waited_us = flight->stream->waited_us;
+    rider->is_stored = flight->unstored_why == NULL && token_is_set(flight->token);
+    rider->why = flight->unstored_why;
+    if (!is_leader)
+        site_count_collapsed(flight->plan->site, flight->plan->route);
+    tell(rider);
+}
+
+static void tell_all_confirmed(struct flight *flight)
+{
+    while (!list_is_empty(&flight->riders))
+        tell_confirmed(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+}
+
 static void tell_all_stream(struct flight *flight)
 {
     while (!list_is_empty(&flight->riders))
@@ -386,15 +410,37 @@ static void send_riders_back(struct flight *flight)
 
 static void tell_leader(struct flight *flight)
 {
-    if (flight->leader != NULL)
+    if (flight->leader == NULL)
+        return;
+    if (flight->is_confirmed)
+        tell_confirmed(flight, flight->leader);
+    else
         tell_stream(flight, flight->leader);
+}
+
+/* All but the leader, which may have left: nobody gets what he would have to ask for himself. */
+static void send_others_alone(struct flight *flight, const char *why)
+{
+    unlist(flight);
+    for (struct link *at = flight->riders.next, *next; at != &flight->riders; at = next) {
+        struct rider *rider = LIST_OWNER(at, struct rider, link);
+
+        next = at->next;
+        if (rider == flight->leader)
+            continue;
+        rider->outcome = BOARDING_ALONE;
+        rider->object = flight->stand_in == NULL ? NULL : object_hold(flight->stand_in);
+        rider->why = why;
+        tell(rider);
+    }
 }
 
 static void end_unshared(struct flight *flight, const char *why)
 {
     flight->unstored_why = why;
     unlist(flight);
-    tell_leader(flight);
+    if (flight->leader == NULL || !flight->leader->wants_part || flight->is_confirmed)
+        tell_leader(flight);
     site_count_load(flight->plan->site, flight->plan->route, LOAD_UNCACHEABLE);
     land_alone(flight, why);
 }
@@ -447,29 +493,51 @@ static void end_failed(struct flight *flight, int status)
                                  status, FAILED_MARKER_MS, on_failure_recorded, flight);
 }
 
+static void end_outdated(struct flight *flight)
+{
+    release_lock(flight, RELEASE_CANCELLED, 0, 0);
+    site_count_load(flight->plan->site, flight->plan->route, LOAD_INVALIDATED);
+    send_riders_back(flight);
+    tell_leader(flight);
+    flight_free(flight);
+}
+
 static void share_answer(struct flight *flight)
 {
     if (is_outdated(flight)) {
-        release_lock(flight, RELEASE_CANCELLED, 0, 0);
-        site_count_load(flight->plan->site, flight->plan->route, LOAD_INVALIDATED);
-        send_riders_back(flight);
-        tell_leader(flight);
-        flight_free(flight);
+        end_outdated(flight);
         return;
     }
     stream_keep(flight->stream, flight->plan->route->cache->max_object_bytes);
     flight->state = FLIGHT_STREAMING;
+    if (load_answer_asks_always(&flight->answer))
+        send_others_alone(flight, "no-cache");
     tell_all_stream(flight);
+}
+
+static bool is_confirmation(const struct flight *flight)
+{
+    return flight->asks_if_changed && flight->stream->has_head && flight->stream->status == 304;
 }
 
 static void on_head(void *arg)
 {
     struct flight *flight = arg;
     const char *why;
-    enum answer_kind kind = load_answer_judge(&flight->answer, flight->stream, flight->plan, &why);
+    enum answer_kind kind;
 
+    if (is_confirmation(flight))
+        return; /* once it has ended, so that its connection can serve again */
+    kind = load_answer_judge(&flight->answer, flight->stream, flight->plan, &why);
     switch (kind) {
-    case ANSWER_SHARED: share_answer(flight); return;
+    case ANSWER_SHARED:
+        if (!load_answer_is_error(flight->stream->status) || !may_stand_in(flight)) {
+            share_answer(flight);
+            return;
+        }
+        flight->has_error_answer = true;
+        end_failed(flight, flight->stream->status);
+        return;
     case ANSWER_ERROR:
     case ANSWER_ERROR_UNSHARED:
         flight->has_error_answer = true;
@@ -531,6 +599,45 @@ static void end_without_fill(struct flight *flight, enum load_outcome outcome)
     flight_free(flight);
 }
 
+static void start_fill(struct flight *flight, const struct lifetimes *lifetimes)
+{
+    timer_cancel(flight->all->loop, &flight->renew);
+    flight->state = FLIGHT_FILLING;
+    flight->is_released = true; /* fill gives the lock back, whatever comes of it */
+    flight->call = store_fill(flight->all->store, &flight->plan->key, flight->token, flight->answer.object,
+                              lifetimes, on_filled, flight);
+}
+
+/* The copy was valid when its validators were sent, and the upstream has seen them since: it is as good as a
+ * new answer, and is stored as one that was loaded now. */
+static void confirm_copy(struct flight *flight)
+{
+    const char *why;
+    struct lifetimes lifetimes;
+    enum answer_kind kind =
+        load_answer_judge_copy(&flight->answer, flight->stand_in, flight->stream, flight->plan, &why);
+
+    load_answer_finish_copy(&flight->answer, flight->stand_in, flight->stream, flight->plan, flight->epoch,
+                            &lifetimes);
+    flight->is_confirmed = true;
+    if (kind != ANSWER_SHARED) {
+        release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
+        end_unshared(flight, why);
+        return;
+    }
+    if (is_outdated(flight)) {
+        end_outdated(flight);
+        return;
+    }
+    if (load_answer_asks_always(&flight->answer))
+        send_others_alone(flight, "no-cache");
+    tell_all_confirmed(flight);
+    if (token_is_set(flight->token))
+        start_fill(flight, &lifetimes);
+    else
+        end_without_fill(flight, LOAD_UNSTORED);
+}
+
 static void on_stream_end(void *arg)
 {
     struct flight *flight = arg;
@@ -539,6 +646,10 @@ static void on_stream_end(void *arg)
 
     if (flight->state == FLIGHT_FAILING)
         return; /* an error's answer came to its end while the store was told of it */
+    if (fault == FAULT_NONE && is_confirmation(flight)) {
+        confirm_copy(flight);
+        return;
+    }
     if (fault != FAULT_NONE) {
         end_failed(flight, fault_status(fault));
         return;
@@ -551,11 +662,7 @@ static void on_stream_end(void *arg)
         end_without_fill(flight, LOAD_UNSTORED);
         return;
     }
-    timer_cancel(flight->all->loop, &flight->renew);
-    flight->state = FLIGHT_FILLING;
-    flight->is_released = true; /* fill gives the lock back, whatever comes of it */
-    flight->call = store_fill(flight->all->store, &flight->plan->key, flight->token, flight->answer.object,
-                              &lifetimes, on_filled, flight);
+    start_fill(flight, &lifetimes);
 }
 
 static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream_end};
@@ -574,6 +681,19 @@ static void choose_leader(struct flight *flight)
     timer_cancel(flight->all->loop, &flight->leader->patience);
 }
 
+/* Where there is a copy, the upstream need only say that it is still the same. */
+static void start_stream(struct flight *flight)
+{
+    const struct load_plan *plan = flight->plan;
+    struct header *room = must_alloc((plan->request.header_count + 2) * sizeof(*room));
+    struct origin_request request = plan->request;
+
+    flight->asks_if_changed =
+        flight->stand_in != NULL && plan_validation(plan, flight->stand_in, room, &request);
+    flight->stream = stream_start(plan->site, plan->route->upstream, &request, &STREAM_OWNER, flight);
+    free(room);
+}
+
 static void start_load(struct flight *flight)
 {
     struct flights *flights = flight->all;
@@ -582,8 +702,7 @@ static void start_load(struct flight *flight)
     choose_leader(flight);
     if (token_is_set(flight->token))
         timer_start(flights->loop, &flight->renew, mono_after(loop_now(flights->loop), RENEW_MS));
-    flight->stream = stream_start(flight->plan->site, flight->plan->route->upstream, &flight->plan->request,
-                                  &STREAM_OWNER, flight);
+    start_stream(flight);
 }
 
 /* ---- the lookup ---- */
@@ -648,6 +767,12 @@ static void wait_for_other(struct flight *flight, const struct lookup_answer *an
     struct flights *flights = flight->all;
     int64_t wait_ms = answer->wait_ms < POLL_MS ? answer->wait_ms : POLL_MS;
 
+    if (answer->object != NULL && copy_asks_always(answer->object, flight->plan->route->cache)) {
+        struct rider outcome = {.outcome = BOARDING_ALONE, .why = "no-cache", .object = answer->object};
+
+        land_all(flight, &outcome); /* what the other gets is for the other: waiting would form a queue */
+        return;
+    }
     keep_stand_in(flight, answer->object);
     flight->waited = answer->load;
     flight->has_waited = true;

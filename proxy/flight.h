@@ -33,13 +33,15 @@ struct load_plan {
 enum boarding {
     BOARDING_OBJECT, /* object: held for the rider, who takes it */
     BOARDING_STREAM, /* stream: join it before returning from `landed` */
-    BOARDING_ALONE,  /* ask the upstream yourself, store nothing; `why` says why */
+    BOARDING_ALONE, /* ask the upstream yourself, store nothing; `why` says why. object, held for the rider, or NULL:
+                        a copy to ask about */
     BOARDING_FAILED, /* answer with `status` (and `fault`, if it was ours to see) */
 };
 
 /* Embedded in an exchange. */
 struct rider {
     const struct load_plan *plan; /* lives as long as it rides */
+    bool wants_part;              /* of a whole that will not be stored it would rather not read all */
     void (*landed)(void *arg);
     void *arg;
 
@@ -50,7 +52,8 @@ struct rider {
     const char *why;          /* a token, for Cache-Status; or NULL */
     enum fault fault;
     int status;
-    bool is_stored; /* with STREAM: as far as is known now, it will be stored */
+    int64_t waited_us; /* for the upstream, with an OBJECT that it has just confirmed */
+    bool is_stored;    /* with STREAM: as far as is known now, it will be stored */
 
     struct link link; /* the flight's own from here on */
     struct flight *flight;

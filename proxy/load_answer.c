@@ -1,10 +1,16 @@
 /* Load answer: see load_answer.h. */
 #include "load_answer.h"
 #include "clock.h"
+#include "conditional.h"
+#include "http_date.h"
+#include "memory.h"
 #include "tag_list.h"
 #include "vary.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { STORED_HEADERS_MAX = 128 };
 
 static struct caching_rule rule_of(const struct cache_rule *cache)
 {
@@ -42,17 +48,17 @@ static bool names_tags(const struct cache_rule *rule, struct slice name)
 }
 
 /* False when there are too many, or one is too long: what could not be invalidated must not be stored. */
-static bool collect_tags(struct load_answer *answer, const struct stream *stream,
+static bool collect_tags(struct load_answer *answer, const struct header *headers, size_t header_count,
                          const struct load_plan *plan)
 {
     answer->tag_count = 0;
     for (size_t i = 0; i < plan->tag_count; i++)
         if (!add_tag(answer, plan->tags[i]))
             return false;
-    for (size_t i = 0; i < stream->header_count; i++) {
-        struct slice rest = stream->headers[i].value, tag;
+    for (size_t i = 0; i < header_count; i++) {
+        struct slice rest = headers[i].value, tag;
 
-        if (!names_tags(plan->route->cache, stream->headers[i].name))
+        if (!names_tags(plan->route->cache, headers[i].name))
             continue;
         while (tag_list_next(&rest, &tag))
             if (!add_tag(answer, tag))
@@ -62,7 +68,7 @@ static bool collect_tags(struct load_answer *answer, const struct stream *stream
 }
 
 /* Errors that stale-if-error covers (RFC 5861 section 4). */
-static bool is_upstream_error(int status)
+bool load_answer_is_error(int status)
 {
     return status == 500 || status == 502 || status == 503 || status == 504;
 }
@@ -74,8 +80,17 @@ static bool says_private(const struct storing_response *response)
            response->control.is_malformed || response->has_set_cookie || response->has_vary;
 }
 
-enum answer_kind load_answer_judge(struct load_answer *answer, const struct stream *stream,
-                                   const struct load_plan *plan, const char **why)
+/* What is judged: the head that came, or that of a copy which a 304 has updated. */
+struct received {
+    int status;
+    const struct header *headers;
+    size_t header_count;
+    bool is_until_close;
+    int64_t waited_us, body_bytes; /* -1: not known */
+};
+
+static enum answer_kind judge(struct load_answer *answer, const struct received *received,
+                              const struct load_plan *plan, const char **why)
 {
     struct caching_rule rule = rule_of(plan->route->cache);
     struct storing_request request;
@@ -84,26 +99,42 @@ enum answer_kind load_answer_judge(struct load_answer *answer, const struct stre
 
     storing_request_read(plan->request.method, plan->request.headers, plan->request.header_count, &request);
     request.has_authorization = plan->has_authorization;
-    storing_response_read(stream->status, stream->headers, stream->header_count, stream->is_until_close,
-                          stream->waited_us / 1000, clock_wall(), &response);
+    storing_response_read(received->status, received->headers, received->header_count,
+                          received->is_until_close, received->waited_us / 1000, clock_wall(), &response);
     /* Loads ask without Accept-Encoding, so every client's answer is the one for "no coding asked for". */
-    if (vary_names_only(stream->headers, stream->header_count, SLICE("accept-encoding")))
+    if (vary_names_only(received->headers, received->header_count, SLICE("accept-encoding")))
         response.has_vary = false;
     storability = storability_judge(&request, &response, &rule, &answer->freshness);
     *why = storability_name(storability);
-    if (is_upstream_error(stream->status))
+    if (load_answer_is_error(received->status) &&
+        !(storability == STORABLE && answer->freshness.fresh_ms > 0))
         return says_private(&response) || plan->has_authorization ? ANSWER_ERROR_UNSHARED : ANSWER_ERROR;
     if (storability != STORABLE)
         return storability_blames_response(storability) ? ANSWER_UNSHARED : ANSWER_UNSHARED_THIS_TIME;
-    if (!collect_tags(answer, stream, plan)) {
+    if (!collect_tags(answer, received->headers, received->header_count, plan)) {
         *why = "too-many-tags";
         return ANSWER_UNSHARED;
     }
-    if (stream->content_length > (int64_t)plan->route->cache->max_object_bytes) {
+    if (received->body_bytes > (int64_t)plan->route->cache->max_object_bytes) {
         *why = "too-large";
         return ANSWER_UNSHARED;
     }
     return ANSWER_SHARED;
+}
+
+enum answer_kind load_answer_judge(struct load_answer *answer, const struct stream *stream,
+                                   const struct load_plan *plan, const char **why)
+{
+    struct received received = {
+        .status = stream->status,
+        .headers = stream->headers,
+        .header_count = stream->header_count,
+        .is_until_close = stream->is_until_close,
+        .waited_us = stream->waited_us,
+        .body_bytes = stream->content_length,
+    };
+
+    return judge(answer, &received, plan, why);
 }
 
 static int64_t left_of(int64_t lifetime_ms, int64_t passed_ms)
@@ -111,31 +142,121 @@ static int64_t left_of(int64_t lifetime_ms, int64_t passed_ms)
     return lifetime_ms > passed_ms ? lifetime_ms - passed_ms : 0;
 }
 
-bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct load_plan *plan,
-                        int64_t epoch, struct lifetimes *lifetimes)
+/* What is left of the lifetimes, now. */
+static struct lifetimes lifetimes_now(const struct load_answer *answer, const struct stream *stream,
+                                      struct mono_ms now)
 {
-    struct mono_ms now = clock_mono();
     int64_t passed_ms = now.ms - stream->head_at.ms;
-    struct header headers[128];
-    size_t count = 0;
 
-    *lifetimes = (struct lifetimes){
+    return (struct lifetimes){
         .fresh_ms = left_of(answer->freshness.fresh_ms, passed_ms),
         .stale_ms = left_of(answer->freshness.stale_ms, passed_ms),
         .error_ms = left_of(answer->freshness.error_ms, passed_ms),
         .age_ms = answer->freshness.age_ms + passed_ms,
+        .keep_ms = left_of(answer->freshness.keep_ms, passed_ms),
     };
-    if (lifetimes->stale_ms <= 0 && lifetimes->error_ms <= 0)
+}
+
+/* What may be given to others: without Age, which whoever serves it tells anew, and without what is withheld
+ * from them. */
+static size_t select_headers(const struct header *from, size_t count, struct header *out, size_t room)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count && kept < room; i++)
+        if (!slice_eq(from[i].name, SLICE("age")) && !cache_control_withholds(from, count, from[i].name))
+            out[kept++] = from[i];
+    return kept;
+}
+
+bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct load_plan *plan,
+                        int64_t epoch, struct lifetimes *lifetimes)
+{
+    struct mono_ms now = clock_mono();
+    struct header headers[STORED_HEADERS_MAX];
+    size_t count;
+
+    *lifetimes = lifetimes_now(answer, stream, now);
+    if (lifetimes->keep_ms <= 0)
         return false;
-    for (size_t i = 0; i < stream->header_count && count < sizeof(headers) / sizeof(headers[0]); i++)
-        if (!slice_eq(stream->headers[i].name, SLICE("age"))) /* told anew by whoever serves it */
-            headers[count++] = stream->headers[i];
+    count = select_headers(stream->headers, stream->header_count, headers, STORED_HEADERS_MAX);
     answer->object = object_new(&plan->key, epoch, stream->status, headers, count, answer->tags,
                                 answer->tag_count, stream->blocks, stream->block_count, lifetimes, now);
+    return true;
+}
+
+/* ---- a copy that is validated ---- */
+
+enum answer_kind load_answer_judge_copy(struct load_answer *answer, const struct object *copy,
+                                        const struct stream *stream, const struct load_plan *plan,
+                                        const char **why)
+{
+    struct received received = {
+        .status = copy->status,
+        .waited_us = stream->waited_us,
+        .body_bytes = copy->body_bytes,
+    };
+
+    answer->merged = must_alloc((copy->header_count + stream->header_count + 1) * sizeof(struct header));
+    answer->merged_count = not_modified_merge(copy->headers, copy->header_count, stream->headers,
+                                              stream->header_count, answer->merged);
+    received.headers = answer->merged;
+    received.header_count = answer->merged_count;
+    return judge(answer, &received, plan, why);
+}
+
+void load_answer_finish_copy(struct load_answer *answer, const struct object *copy,
+                             const struct stream *stream, const struct load_plan *plan, int64_t epoch,
+                             struct lifetimes *lifetimes)
+{
+    struct mono_ms now = clock_mono();
+    struct header headers[STORED_HEADERS_MAX];
+    size_t count = select_headers(answer->merged, answer->merged_count, headers, STORED_HEADERS_MAX);
+
+    *lifetimes = lifetimes_now(answer, stream, now);
+    answer->object = object_new(&plan->key, epoch, copy->status, headers, count, answer->tags,
+                                answer->tag_count, copy->blocks, copy->block_count, lifetimes, now);
+}
+
+bool load_answer_asks_always(const struct load_answer *answer)
+{
+    return answer->freshness.stale_ms <= 0;
+}
+
+bool copy_asks_always(const struct object *copy, const struct cache_rule *cache)
+{
+    struct caching_rule rule = rule_of(cache);
+    struct storing_response response;
+    struct freshness freshness;
+    struct wall_s born = clock_wall();
+
+    storing_response_read(copy->status, copy->headers, copy->header_count, false, 0, born, &response);
+    if (http_date_parse(response.times.date, born, &born))
+        response.times.received = born; /* as it was then, not as old as it is now */
+    freshness = freshness_of(copy->status, &response.control, &response.times, &rule);
+    return freshness.stale_ms <= 0;
+}
+
+bool plan_validation(const struct load_plan *plan, const struct object *copy, struct header *room,
+                     struct origin_request *out)
+{
+    struct header conditions[2];
+    size_t count = conditions_to_validate(copy->headers, copy->header_count, conditions);
+
+    *out = plan->request;
+    if (count == 0)
+        return false;
+    if (out->header_count > 0)
+        memcpy(room, plan->request.headers, out->header_count * sizeof(*room));
+    memcpy(room + out->header_count, conditions, count * sizeof(*room));
+    out->headers = room;
+    out->header_count += count;
     return true;
 }
 
 void load_answer_clear(struct load_answer *answer)
 {
     object_release(&answer->object);
+    free(answer->merged);
+    answer->merged = NULL;
 }

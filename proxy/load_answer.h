@@ -10,6 +10,8 @@ struct load_answer {
     struct freshness freshness;         /* in ms from the receipt of the head */
     struct slice tags[ANSWER_MAX_TAGS]; /* the route's and the response's; they point into plan and stream */
     size_t tag_count;
+    struct header *merged; /* of a validated copy: its fields, updated; they point into copy and stream */
+    size_t merged_count;
     struct object *object; /* once finished */
 };
 
@@ -30,5 +32,26 @@ enum answer_kind load_answer_judge(struct load_answer *answer, const struct stre
 bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct load_plan *plan,
                         int64_t epoch, struct lifetimes *lifetimes);
 void load_answer_clear(struct load_answer *answer);
+
+/* The same for a 304 to a load that asked whether `copy` is still what it was: the answer is the copy, its
+ * fields updated. Its lifetimes may all have passed: then it is for the one who asked. */
+enum answer_kind load_answer_judge_copy(struct load_answer *answer, const struct object *copy,
+                                        const struct stream *stream, const struct load_plan *plan,
+                                        const char **why);
+void load_answer_finish_copy(struct load_answer *answer, const struct object *copy,
+                             const struct stream *stream, const struct load_plan *plan, int64_t epoch,
+                             struct lifetimes *lifetimes);
+
+bool load_answer_is_error(int status); /* a status that stale-if-error covers */
+
+/* Must the upstream be asked before each use of what was judged, or of the copy? Then it is shared with nobody
+ * who has not asked himself. */
+bool load_answer_asks_always(const struct load_answer *answer);
+bool copy_asks_always(const struct object *copy, const struct cache_rule *rule);
+
+/* The plan's request, asking whether `copy` has changed. `room` has two headers more than the plan's; false:
+ * the copy has nothing to ask by. */
+bool plan_validation(const struct load_plan *plan, const struct object *copy, struct header *room,
+                     struct origin_request *out);
 
 #endif

@@ -63,6 +63,7 @@ static void set_moments(struct object *object, const struct lifetimes *lifetimes
     object->fresh_until = mono_after(now, fresh_ms);
     object->stale_until = mono_after(now, within(lifetimes->stale_ms, fresh_ms));
     object->error_until = mono_after(now, within(lifetimes->error_ms, fresh_ms));
+    object->keep_until = mono_after(now, within(lifetimes->keep_ms, fresh_ms));
     object->born = mono_after(now, -within(lifetimes->age_ms, 0));
 }
 
@@ -170,7 +171,11 @@ void object_release(struct object **object)
 
 struct mono_ms object_gone_at(const struct object *object)
 {
-    return object->stale_until.ms > object->error_until.ms ? object->stale_until : object->error_until;
+    struct mono_ms gone_at = object->keep_until;
+
+    if (gone_at.ms < object->stale_until.ms)
+        gone_at = object->stale_until;
+    return gone_at.ms < object->error_until.ms ? object->error_until : gone_at;
 }
 
 uint64_t tag_print(struct slice tag)

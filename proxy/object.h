@@ -36,6 +36,8 @@ struct lifetimes { /* in ms from the moment the store took the entry; each count
     int64_t stale_ms; /* then served while one refresh runs, until here (>= fresh_ms) */
     int64_t error_ms; /* then only instead of an upstream error, until here (>= fresh_ms) */
     int64_t age_ms;   /* RFC 9111 section 4.2.3 age at that moment */
+    int64_t
+        keep_ms; /* until here it is worth asking the upstream whether it changed; below the others: as they */
 };
 
 struct object {
@@ -54,7 +56,7 @@ struct object {
     int64_t body_bytes;
     size_t footprint_bytes; /* all memory it costs, overhead included */
     /* On this process's monotonic clock, never later than the store's own idea of the same moments. */
-    struct mono_ms fresh_until, stale_until, error_until, born; /* born: when its age was 0 */
+    struct mono_ms fresh_until, stale_until, error_until, keep_until, born; /* born: when its age was 0 */
     /* near cache only, under its shard's lock */
     _Atomic int64_t checked_version; /* the tag table's version at which it was last found valid; 0: never */
 };

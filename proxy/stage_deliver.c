@@ -22,14 +22,21 @@ static bool is_replaced(const struct exchange *exchange, struct slice name, bool
     return slice_eq(name, SLICE("via")) || slice_eq(name, SLICE("date")); /* the front writes one Date */
 }
 
-static size_t add_theirs(struct exchange *exchange, const struct header *theirs, size_t their_count,
-                         bool is_object, struct header *out)
+/* Is the answer another client's load, so that what is withheld from others is withheld from this one? */
+static bool is_anothers(const struct exchange *exchange)
+{
+    return exchange->result == CACHE_WAIT && exchange->reader.is_joined;
+}
+
+static size_t add_theirs(struct exchange *exchange, const struct shape *shape, const struct header *theirs,
+                         size_t their_count, bool is_object, struct header *out)
 {
     size_t count = 0, room = VIA_ROOM, len;
     char *via;
 
     for (size_t i = 0; i < their_count; i++)
-        if (!is_replaced(exchange, theirs[i].name, is_object))
+        if (!is_replaced(exchange, theirs[i].name, is_object) && shape_passes_field(shape, theirs[i].name) &&
+            !(is_anothers(exchange) && cache_control_withholds(theirs, their_count, theirs[i].name)))
             out[count++] = theirs[i];
     via = client_alloc(exchange->client, room);
     len = via_write(theirs, their_count, false, SLICE("weir"), via, room);
@@ -45,7 +52,7 @@ static size_t add_cache_status(struct exchange *exchange, struct header *out, si
 {
     struct cache_status status = {
         .forward = exchange->forward,
-        .forward_status = exchange->forward == FORWARD_NONE ? 0 : exchange->status,
+        .forward_status = exchange->forward == FORWARD_NONE ? 0 : exchange->origin_status,
         .is_stored = exchange->is_stored,
         .is_collapsed = exchange->result == CACHE_WAIT && exchange->forward != FORWARD_NONE,
         .detail = exchange->cache_detail,
@@ -106,36 +113,45 @@ static void send_object(void *arg)
     struct object *object = exchange->object;
     struct slice pieces[PIECES_PER_SEND];
     size_t count = 0;
+    bool is_whole;
 
     exchange->is_sending = false;
     if (slice_eq(exchange->head->method, SLICE("HEAD"))) /* no body: nothing to send, nothing to count */
         exchange->object_block = object->block_count;
-    while (count < PIECES_PER_SEND && exchange->object_block < object->block_count) {
+    while (!window_is_done(exchange) && count < PIECES_PER_SEND &&
+           exchange->object_block < object->block_count) {
         struct block *block = object->blocks[exchange->object_block++];
 
-        if (block->len > 0)
-            pieces[count++] = slice_of(block->bytes, block->len);
+        if (block->len > 0) {
+            pieces[count] = slice_of(block->bytes, block->len);
+            count += window_cut(exchange, &pieces[count], 1);
+        }
     }
-    send_pieces(exchange, pieces, count,
-                exchange->object_block == object->block_count ? CLIENT_LAST : CLIENT_MORE);
+    is_whole = window_is_done(exchange) || exchange->object_block == object->block_count;
+    send_pieces(exchange, pieces, count, is_whole ? CLIENT_LAST : CLIENT_MORE);
 }
 
 void stage_deliver_object(struct exchange *exchange, struct object *object)
 {
     struct header *fields = fields_new(exchange, object->header_count);
     struct text age = text_in(client_alloc(exchange->client, AGE_ROOM), AGE_ROOM);
+    struct shape shape;
     size_t count;
 
     move_to(exchange, STAGE_DELIVERING);
     exchange->object = object;
-    exchange->status = object->status;
-    exchange->forward = FORWARD_NONE;
-    count = add_theirs(exchange, object->headers, object->header_count, true, fields);
+    shape = shape_of(exchange, object->status, object->headers, object->header_count, object->body_bytes);
+    window_open(exchange, &shape);
+    exchange->status = shape.status;
+    if (exchange->result == CACHE_REVALIDATED)
+        exchange->origin_status = 304;
+    count = add_theirs(exchange, &shape, object->headers, object->header_count, true, fields);
+    count = add_content_range(exchange, &shape, fields, count);
     age_write(loop_now(exchange->story->loop).ms - object->born.ms, &age);
     fields[count++] = (struct header){SLICE("age"), text_slice(&age)};
     count = add_cache_fields(exchange, fields, count);
     count = add_ratelimit_fields(exchange, fields, count);
-    start(exchange, fields, count, object->body_bytes, send_object);
+    start(exchange, fields, count, shape.content_length, send_object);
     send_object(exchange);
 }
 
@@ -148,15 +164,21 @@ static void start_stream(struct exchange *exchange)
     struct stream *stream = exchange->reader.stream;
     struct header *fields = fields_new(exchange, stream->header_count);
     int64_t content_length = stream->content_length;
-    size_t count = add_theirs(exchange, stream->headers, stream->header_count, false, fields);
+    struct shape shape;
+    size_t count;
 
     /* All of it is here already: then its length is known, whatever the upstream said. */
     if (content_length < 0 && stream->has_ended && stream->fault == FAULT_NONE &&
         !slice_eq(exchange->head->method, SLICE("HEAD")))
         content_length = stream->got_bytes;
+    shape = shape_of(exchange, stream->status, stream->headers, stream->header_count, content_length);
+    window_open(exchange, &shape);
+    exchange->status = shape.status;
+    count = add_theirs(exchange, &shape, stream->headers, stream->header_count, false, fields);
+    count = add_content_range(exchange, &shape, fields, count);
     count = add_cache_fields(exchange, fields, count);
     count = add_ratelimit_fields(exchange, fields, count);
-    start(exchange, fields, count, content_length, on_ready);
+    start(exchange, fields, count, shape.content_length, on_ready);
 }
 
 static void pump(struct exchange *exchange)
@@ -164,11 +186,21 @@ static void pump(struct exchange *exchange)
     struct slice pieces[PIECES_PER_SEND];
     enum client_piece how;
     bool is_first = !exchange->is_started;
-    size_t count;
+    size_t count, got = 0;
 
     if (is_first)
         start_stream(exchange);
-    count = stream_read(&exchange->reader, pieces, PIECES_PER_SEND, &how);
+    do { /* past what the client does not want, as far as it is here already */
+        if (window_is_done(exchange)) {
+            count = 0;
+            how = CLIENT_LAST;
+            break;
+        }
+        got = stream_read(&exchange->reader, pieces, PIECES_PER_SEND, &how);
+        count = window_cut(exchange, pieces, got);
+    } while (count == 0 && got > 0 && how == CLIENT_MORE);
+    if (how != CLIENT_BROKEN && window_is_done(exchange))
+        how = CLIENT_LAST;
     if (count > 0 || how != CLIENT_MORE || is_first)
         send_pieces(exchange, pieces, count, how);
 }
@@ -198,7 +230,7 @@ static void first_pump(void *arg)
 void stage_deliver_stream(struct exchange *exchange, struct stream *stream)
 {
     move_to(exchange, STAGE_DELIVERING);
-    exchange->status = stream->status;
+    exchange->status = exchange->origin_status = stream->status;
     if (!stream_join(stream, &exchange->reader, on_more, exchange)) {
         refuse_fault(exchange, FAULT_ORIGIN_BROKE);
         return;

@@ -2,6 +2,7 @@
  * answered. */
 #include "exchange.h"
 #include "hop_headers.h"
+#include "load_answer.h"
 #include "loop.h"
 #include "text.h"
 
@@ -175,11 +176,36 @@ static bool starts_invalidation(struct exchange *exchange)
     return true;
 }
 
+/* The copy that was asked about is still what it was: this client gets it, with the fields as they are now.
+ */
+static void deliver_basis(struct exchange *exchange)
+{
+    struct load_answer answer = {.tag_count = 0};
+    struct lifetimes lifetimes;
+    struct object *object;
+    const char *why;
+
+    load_answer_judge_copy(&answer, exchange->basis, exchange->alone, &exchange->plan, &why);
+    load_answer_finish_copy(&answer, exchange->basis, exchange->alone, &exchange->plan,
+                            exchange->basis->epoch, &lifetimes);
+    object = object_hold(answer.object);
+    load_answer_clear(&answer);
+    exchange->result = CACHE_REVALIDATED;
+    stage_deliver_object(exchange, object);
+}
+
+static bool is_confirmation(const struct exchange *exchange)
+{
+    return exchange->basis != NULL && exchange->alone->status == 304;
+}
+
 static void on_head(void *arg)
 {
     struct exchange *exchange = arg;
 
     exchange->upstream_us = exchange->alone->waited_us;
+    if (is_confirmation(exchange)) /* at its end, so that its connection can serve again */
+        return;
     if (!starts_invalidation(exchange))
         stage_deliver_stream(exchange, exchange->alone);
 }
@@ -189,8 +215,10 @@ static void on_end(void *arg)
 {
     struct exchange *exchange = arg;
 
-    if (!exchange->alone->has_head)
+    if (!exchange->alone->has_head || (is_confirmation(exchange) && exchange->alone->fault != FAULT_NONE))
         refuse_fault(exchange, exchange->alone->fault);
+    else if (is_confirmation(exchange))
+        deliver_basis(exchange);
 }
 
 static const struct stream_owner ALONE = {on_head, NULL, on_end};
@@ -199,6 +227,15 @@ void stage_fetch(struct exchange *exchange)
 {
     struct origin_request request;
 
-    build_origin_request(exchange, false, &request);
+    if (exchange->basis != NULL) {
+        struct header *room =
+            client_alloc(exchange->client, (exchange->plan.request.header_count + 2) * sizeof(struct header));
+
+        if (!plan_validation(&exchange->plan, exchange->basis, room, &request))
+            object_release(&exchange->basis);
+    } else {
+        exchange->is_shaped = false; /* the upstream has the client's conditions */
+        build_origin_request(exchange, false, &request);
+    }
     exchange->alone = stream_start(exchange->site, exchange->route->upstream, &request, &ALONE, exchange);
 }

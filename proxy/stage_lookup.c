@@ -8,12 +8,22 @@
 
 enum { KEY_ROOM = 16 << 10 };
 
-static bool has_field(const struct exchange *exchange, struct slice name)
+static struct slice field_of(const struct exchange *exchange, struct slice name)
 {
     for (size_t i = 0; i < exchange->field_count; i++)
         if (slice_eq(exchange->fields[i].name, name))
-            return true;
-    return false;
+            return exchange->fields[i].value.base == NULL ? SLICE("") : exchange->fields[i].value;
+    return slice_of(NULL, 0);
+}
+
+static bool has_field(const struct exchange *exchange, struct slice name)
+{
+    return field_of(exchange, name).base != NULL;
+}
+
+static bool is_head(const struct exchange *exchange)
+{
+    return slice_eq(exchange->head->method, SLICE("HEAD"));
 }
 
 /* An upstream that honours one of these answers another method's question (it may even do what DELETE does):
@@ -27,24 +37,26 @@ static bool asks_for_other_method(const struct exchange *exchange)
 /* Why this request goes past the cache, or NULL. */
 static const char *reason_to_bypass(struct exchange *exchange)
 {
-    const struct cache_rule *rule = exchange->route->cache;
-    bool is_head = slice_eq(exchange->head->method, SLICE("HEAD"));
     struct storing_request facts;
 
-    if (!is_head && !slice_eq(exchange->head->method, SLICE("GET")))
+    if (!is_head(exchange) && !slice_eq(exchange->head->method, SLICE("GET")))
         return "method";
     if (asks_for_other_method(exchange))
         return "method-override";
     if (exchange->head->body.len > 0)
         return "body";
     storing_request_read(SLICE("GET"), exchange->fields, exchange->field_count, &facts);
-    if (facts.has_authorization && !rule->shared_with_authorization)
+    if (facts.has_authorization && !exchange->route->cache->shared_with_authorization)
         return "authorization";
-    if (facts.control.no_store || facts.control.no_cache)
+    if (facts.control.no_store)
         return "request";
-    if (facts.has_range || has_field(exchange, SLICE("if-range")))
-        return "range";
+    conditions_read(exchange->fields, exchange->field_count, &exchange->conditions);
+    if (exchange->conditions.is_for_origin)
+        return "condition";
+    reuse_wish_read(exchange->fields, exchange->field_count, &exchange->wish);
+    exchange->range = field_of(exchange, SLICE("range"));
     exchange->plan.has_authorization = facts.has_authorization;
+    exchange->is_shaped = true;
     return NULL;
 }
 
@@ -94,6 +106,40 @@ static void go_alone(struct exchange *exchange, enum cache_forward forward, cons
     stage_fetch(exchange);
 }
 
+/* The request wants it fresher than it is: the upstream is asked, for this client alone. */
+static void validate(struct exchange *exchange, struct object *object /* taken, or NULL */,
+                     enum cache_forward forward, const char *detail)
+{
+    exchange->basis = object;
+    go_alone(exchange, forward, detail);
+}
+
+static int64_t now_ms(const struct exchange *exchange)
+{
+    return loop_now(exchange->story->loop).ms;
+}
+
+static bool suits(const struct exchange *exchange, const struct object *object)
+{
+    int64_t now = now_ms(exchange);
+
+    return reuse_suits(&exchange->wish, now - object->born.ms, object->fresh_until.ms - now);
+}
+
+/* From a load or from the store: is it as fresh as the request wants it? What was asked for just now is. */
+static void deliver_landed(struct exchange *exchange, struct rider *rider)
+{
+    if (rider->result == CACHE_REVALIDATED) {
+        exchange->forward = FORWARD_STALE;
+        exchange->is_stored = rider->is_stored;
+        exchange->upstream_us = rider->waited_us;
+    } else if (!suits(exchange, rider->object)) {
+        validate(exchange, rider->object, FORWARD_REQUEST, NULL);
+        return;
+    }
+    stage_deliver_object(exchange, rider->object);
+}
+
 static void on_landed(void *arg)
 {
     struct exchange *exchange = arg;
@@ -103,7 +149,7 @@ static void on_landed(void *arg)
     exchange->result = rider->result;
     exchange->cache_detail = rider->why;
     switch (rider->outcome) {
-    case BOARDING_OBJECT: stage_deliver_object(exchange, rider->object); return;
+    case BOARDING_OBJECT: deliver_landed(exchange, rider); return;
     case BOARDING_STREAM:
         exchange->forward = FORWARD_MISS;
         exchange->is_stored = rider->is_stored;
@@ -111,7 +157,7 @@ static void on_landed(void *arg)
             exchange->upstream_us = rider->stream->waited_us;
         stage_deliver_stream(exchange, rider->stream);
         return;
-    case BOARDING_ALONE: go_alone(exchange, FORWARD_MISS, rider->why); return;
+    case BOARDING_ALONE: validate(exchange, rider->object, FORWARD_MISS, rider->why); return;
     case BOARDING_FAILED:
         exchange->has_result = false;
         if (rider->fault != FAULT_NONE)
@@ -124,24 +170,91 @@ static void on_landed(void *arg)
 
 static void board(struct exchange *exchange)
 {
-    make_plan(exchange);
     exchange->rider.plan = &exchange->plan;
+    exchange->rider.wants_part = exchange->range.base != NULL;
     exchange->rider.landed = on_landed;
     exchange->rider.arg = exchange;
     flight_board(exchange->story->flights, &exchange->rider);
 }
 
-static void serve_near(struct exchange *exchange, struct object *object, bool is_fresh)
+static void serve(struct exchange *exchange, struct object *object)
 {
-    if (exchange->limits.is_degraded)
-        site_count_degraded(exchange->site, DEGRADED_CACHE_SERVED);
     exchange->has_result = true;
-    exchange->result = is_fresh ? CACHE_HIT : CACHE_STALE;
-    if (!is_fresh) {
-        make_plan(exchange);
-        flight_refresh(exchange->story->flights, &exchange->plan);
-    }
+    exchange->result = now_ms(exchange) < object->fresh_until.ms ? CACHE_HIT : CACHE_STALE;
     stage_deliver_object(exchange, object);
+}
+
+/* Stale by every rule of ours, but the request says that it will do. */
+static bool will_do(const struct exchange *exchange, const struct object *object)
+{
+    struct cache_control control;
+    int64_t now = now_ms(exchange);
+
+    cache_control_parse(object->headers, object->header_count, &control);
+    return reuse_takes_stale(&exchange->wish, &control, now - object->born.ms, object->fresh_until.ms - now);
+}
+
+/* True: answered from what is near, or with what the upstream says of it. */
+static bool use_near(struct exchange *exchange)
+{
+    struct object *object =
+        near_find(exchange->story->store->near, &exchange->plan.key, loop_now(exchange->story->loop));
+    bool is_servable = object != NULL && now_ms(exchange) < object->stale_until.ms;
+
+    if (object == NULL)
+        return false;
+    if (is_servable ? suits(exchange, object) : will_do(exchange, object)) {
+        if (exchange->limits.is_degraded)
+            site_count_degraded(exchange->site, DEGRADED_CACHE_SERVED);
+        if (is_servable && now_ms(exchange) >= object->fresh_until.ms)
+            flight_refresh(exchange->story->flights, &exchange->plan);
+        serve(exchange, object);
+        return true;
+    }
+    if (is_servable && !exchange->wish.control.only_if_cached) {
+        validate(exchange, object, FORWARD_REQUEST, NULL);
+        return true;
+    }
+    object_release(&object);
+    return false;
+}
+
+/* ---- a look at the store that loads nothing ---- */
+
+static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *answer)
+{
+    struct exchange *exchange = arg;
+    bool is_there = fault == FAULT_NONE && answer->object != NULL &&
+                    (answer->kind == LOOKUP_FRESH || answer->kind == LOOKUP_STALE) &&
+                    suits(exchange, answer->object) &&
+                    !near_is_outdated(exchange->story->store->near, answer->object->epoch,
+                                      answer->object->tags, answer->object->tag_count);
+
+    exchange->peek = NULL;
+    if (fault == FAULT_NONE && (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_STALE) &&
+        (answer->load.hi | answer->load.lo) != 0)
+        store_release(exchange->story->store, &exchange->plan.key, answer->load, RELEASE_CANCELLED, 0, 0,
+                      NULL, NULL);
+    if (is_there && answer->kind == LOOKUP_STALE)
+        flight_refresh(exchange->story->flights, &exchange->plan);
+    if (is_there)
+        serve(exchange, object_hold(answer->object));
+    else if (exchange->wish.control.only_if_cached)
+        refuse(exchange, 504, "only_if_cached", "Nothing is stored that this request would take.");
+    else
+        go_alone(exchange, FORWARD_MISS, NULL);
+}
+
+static void peek(struct exchange *exchange)
+{
+    struct lookup_ask ask = {
+        .key = exchange->plan.key,
+        .tags = exchange->plan.tags,
+        .tag_count = exchange->plan.tag_count,
+        .lease_ms = 1000,
+    };
+
+    exchange->peek = store_lookup(exchange->story->store, &ask, on_peeked, exchange);
 }
 
 static bool may_use_near(const struct exchange *exchange)
@@ -151,8 +264,6 @@ static bool may_use_near(const struct exchange *exchange)
 
 void stage_lookup(struct exchange *exchange)
 {
-    struct mono_ms now = loop_now(exchange->story->loop);
-    struct object *object;
     const char *bypass;
 
     if (exchange->route->cache == NULL) {
@@ -171,14 +282,13 @@ void stage_lookup(struct exchange *exchange)
         go_alone(exchange, FORWARD_BYPASS, "store-away");
         return;
     }
-    object = near_find(exchange->story->store->near, &exchange->plan.key, now);
-    if (object != NULL && now.ms < object->stale_until.ms) {
-        serve_near(exchange, object, now.ms < object->fresh_until.ms);
+    make_plan(exchange);
+    if (use_near(exchange))
         return;
-    }
-    object_release(&object);
-    if (slice_eq(exchange->head->method, SLICE("HEAD"))) /* its answer has no body to store */
-        go_alone(exchange, FORWARD_MISS, NULL);
+    if (exchange->wish.control.only_if_cached || is_head(exchange)) /* HEAD's answer has no body to store */
+        peek(exchange);
+    else if (exchange->wish.control.no_cache)
+        go_alone(exchange, FORWARD_REQUEST, "request");
     else
         board(exchange);
 }

@@ -170,7 +170,7 @@ static void answer_absent(struct look *look, struct lookup_answer *answer)
         answer->load = claim->token;
         answer->wait_ms = claim->node.expires_at - look->now.ms;
     } else if (is_lived && claim->kind == CLAIM_FAILED &&
-               (answer->object != NULL ||
+               ((answer->object != NULL && look->now.ms < answer->object->error_until.ms) ||
                 (is_token(look->ask->waited) && same_token(claim->token, look->ask->waited)))) {
         answer->kind = LOOKUP_FAILED;
         answer->status = claim->status;

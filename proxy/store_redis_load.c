@@ -223,6 +223,7 @@ static bool compose_fill(void *arg, struct redis_words *words)
     redis_words_add(words, slice_of(head, head_bytes));
     for (size_t i = 0; i < object->block_count; i++)
         redis_words_borrow_more(words, body[i]);
+    add_lifetime(words, op->fill.lifetimes.keep_ms);
     free(head);
     free(body);
     return true;

@@ -50,7 +50,7 @@ static struct block *block_of(struct slice body)
 static struct object *decode(const struct cache_op *op, const struct lookup_reply *reply)
 {
     struct lifetimes left = {reply->fresh_us / 1000, reply->stale_us / 1000, reply->error_us / 1000,
-                             reply->age_us / 1000};
+                             reply->age_us / 1000, 0};
     struct entry_view view;
     struct object *object;
     struct block *body;

@@ -147,9 +147,12 @@ Test(freshness, age_counts_against_what_the_response_states)
         {"Age of exactly the lifetime: not fresh", {"max-age=60", AT_10_00, NULL, "60", 0}, 60000, 0},
         {"Date ahead of us is no age", {"max-age=60", AT_11_00, NULL, NULL, 0}, 0, 60000},
         {"a bad Date is the receipt", {"max-age=60", "x", NULL, NULL, 0}, 0, 60000},
-        {"of a list the first Age", {"max-age=60", AT_10_00, NULL, "10, 50", 0}, 10000, 50000},
-        {"a bad Age is ignored", {"max-age=60", AT_10_00, NULL, "-5", 0}, 0, 60000},
-        {"a bad Age in front of a list too", {"max-age=60", AT_10_00, NULL, "x, 50", 0}, 0, 60000},
+        {"of a list the first Age", {"max-age=60", AT_10_00, NULL, "10,50", 0}, 10000, 50000},
+        {"two lines joined: nobody knows", {"max-age=60", AT_10_00, NULL, "10, 50", 0}, 0, 0},
+        {"a bad Age may hide a large one", {"max-age=60", AT_10_00, NULL, "-5", 0}, 0, 0},
+        {"a bad Age in front of a list too", {"max-age=60", AT_10_00, NULL, "x,50", 0}, 0, 0},
+        {"a number and more is none", {"max-age=60", AT_10_00, NULL, "7;a=1", 0}, 0, 0},
+        {"but the ttl is the operator's word", {NULL, AT_10_00, NULL, "-5", 0}, 0, 10000},
         {"an absurd Age is merely old",
          {"max-age=60", AT_10_00, NULL, "99999999999999999999", 0},
          INT64_C(2147483648000),
@@ -314,5 +317,84 @@ Test(freshness, nothing_lives_longer_than_thirty_days)
     }
     cr_assert_eq(judge(200, &rows[0], &rule).fresh_ms, FRESHNESS_MAX_MS);
     cr_assert_eq(judge(200, &rows[2], &rule).error_ms, FRESHNESS_MAX_MS);
+}
+
+static struct freshness of(int status, const struct header *headers, size_t count)
+{
+    static const struct caching_rule rule = {.ttl_ms = -1, .negative_ttl_ms = 1000};
+    struct response_times times;
+    struct cache_control control;
+
+    cache_control_parse(headers, count, &control);
+    response_times_read(headers, count, &times);
+    times.received = received;
+    return freshness_of(status, &control, &times, &rule);
+}
+
+Test(freshness, a_tenth_of_the_time_since_the_last_change_may_be_guessed_a_day_at_most)
+{
+    static const struct {
+        const char *why, *modified, *control;
+        int status;
+        enum freshness_source source;
+        int64_t fresh_ms;
+    } rows[] = {
+        {"a minute unchanged", AT_09_59, NULL, 200, FRESHNESS_HEURISTIC, 6000},
+        {"a year unchanged", "Sat, 06 Nov 1993 10:00:00 GMT", NULL, 200, FRESHNESS_HEURISTIC, 86400000},
+        {"changed just now", AT_10_00, NULL, 200, FRESHNESS_NONE, 0},
+        {"changed in the future", AT_11_00, NULL, 200, FRESHNESS_NONE, 0},
+        {"no date", "yesterday", NULL, 200, FRESHNESS_NONE, 0},
+        {"a status that permits no guess", AT_09_59, NULL, 302, FRESHNESS_NONE, 0},
+        {"unless it is public", AT_09_59, "public", 302, FRESHNESS_HEURISTIC, 6000},
+        {"501 does", AT_09_59, NULL, 501, FRESHNESS_HEURISTIC, 6000},
+        {"what is said goes before", AT_09_59, "max-age=1", 200, FRESHNESS_MAX_AGE, 1000},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct header headers[] = {{SLICE("date"), SLICE(AT_10_00)},
+                                   {SLICE("last-modified"), slice_text(rows[i].modified)},
+                                   {SLICE("cache-control"), slice_text(rows[i].control)}};
+        struct freshness got = of(rows[i].status, headers, rows[i].control == NULL ? 2 : 3);
+
+        cr_expect_eq(got.source, rows[i].source, "%s", rows[i].why);
+        cr_expect_eq(got.fresh_ms, rows[i].fresh_ms, "%s: %lld", rows[i].why, (long long)got.fresh_ms);
+    }
+}
+
+Test(freshness, what_has_a_validator_is_kept_for_longer_than_it_is_used)
+{
+    static const struct {
+        const char *why, *control;
+        bool has_etag;
+        int64_t fresh_ms, keep_ms;
+    } rows[] = {
+        {"nothing to ask by", "max-age=60", false, 60000, 60000},
+        {"ten minutes at least", "max-age=60", true, 60000, 660000},
+        {"as long again", "max-age=3600", true, 3600000, 7200000},
+        {"a day at most", "max-age=864000", true, 864000000, 950400000},
+        {"behind its windows", "max-age=60, stale-if-error=600", true, 60000, 1260000},
+        {"never fresh", "max-age=0", true, 0, 600000},
+        {"never without being asked about", "no-cache, max-age=60", true, 0, 600000},
+        {"and nothing to ask by", "no-cache, max-age=60", false, 0, 0},
+        {"no-cache for a field is not for all", "no-cache=\"x\", max-age=60", true, 60000, 660000},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct header headers[] = {{SLICE("cache-control"), slice_text(rows[i].control)},
+                                   {SLICE("etag"), SLICE("\"a\"")}};
+        struct freshness got = of(200, headers, rows[i].has_etag ? 2 : 1);
+
+        cr_expect_eq(got.fresh_ms, rows[i].fresh_ms, "%s: %lld", rows[i].why, (long long)got.fresh_ms);
+        cr_expect_eq(got.keep_ms, rows[i].keep_ms, "%s: %lld", rows[i].why, (long long)got.keep_ms);
+    }
+}
+
+Test(freshness, two_lines_of_age_make_what_states_its_lifetime_stale)
+{
+    static const struct header headers[] = {
+        {{"cache-control", 13}, {"max-age=60", 10}}, {{"age", 3}, {"0", 1}}, {{"age", 3}, {"0", 1}}};
+
+    cr_assert_eq(of(200, headers, 2).fresh_ms, 60000);
+    cr_assert_eq(of(200, headers, 3).fresh_ms, 0);
 }
 /* clang-format on */

@@ -60,7 +60,7 @@ static void expect_all(const struct row *rows, size_t count, const struct cachin
         cr_expect_eq(got, rows[i].want, "%s: %s, not %s", rows[i].why, storability_name(got),
                      storability_name(rows[i].want));
         if (got == STORABLE)
-            cr_expect(freshness.stale_ms > 0 || freshness.error_ms > 0, "%s: has a life", rows[i].why);
+            cr_expect(freshness.keep_ms > 0, "%s: has a life", rows[i].why);
     }
 }
 #define EXPECT_ALL(rows, rule) expect_all(rows, sizeof(rows) / sizeof(rows[0]), rule)
@@ -96,7 +96,7 @@ Test(storability, what_the_request_alone_forbids_is_known_before_the_upstream_is
     cr_assert_eq(storability_of_request(&request), STORABLE, "the response may permit it");
 }
 
-Test(storability, of_statuses_only_listed_ones_and_never_a_part_or_a_failure)
+Test(storability, of_statuses_listed_ones_and_what_says_how_long_but_never_a_part)
 {
     static const struct row rows[] = {
         {.why = "204", .status = 204, .want = STORABLE},
@@ -106,14 +106,18 @@ Test(storability, of_statuses_only_listed_ones_and_never_a_part_or_a_failure)
         {.why = "not listed, though it says how long",
          .status = 302,
          .answered = {H("cache-control", "max-age=60")},
+         .want = STORABLE},
+        {.why = "not listed, and only worth validating",
+         .status = 302,
+         .answered = {H("cache-control", "no-cache"), H("etag", "\"a\"")},
          .want = UNSTORABLE_STATUS},
         {.why = "206",
          .status = 206,
          .answered = {H("cache-control", "max-age=60")},
          .want = UNSTORABLE_PARTIAL},
-        {.why = "a part that says 200",
+        {.why = "Content-Range means nothing on another status (RFC 9110 section 14.4)",
          .answered = {H("content-range", "bytes 9-9/10")},
-         .want = UNSTORABLE_PARTIAL},
+         .want = STORABLE},
         {.why = "304, though listed",
          .status = 304,
          .answered = {H("cache-control", "max-age=60")},
@@ -122,14 +126,13 @@ Test(storability, of_statuses_only_listed_ones_and_never_a_part_or_a_failure)
          .status = 429,
          .answered = {H("cache-control", "max-age=60")},
          .want = UNSTORABLE_STATUS},
-        {.why = "500, though listed",
+        {.why = "500, though listed: no setting makes a failure outlive itself",
          .status = 500,
-         .answered = {H("cache-control", "max-age=60")},
          .want = UNSTORABLE_STATUS},
-        {.why = "503, though listed",
+        {.why = "503 that says how long itself",
          .status = 503,
          .answered = {H("cache-control", "max-age=60")},
-         .want = UNSTORABLE_STATUS},
+         .want = STORABLE},
         {.why = "must-understand and we do not",
          .status = 299,
          .answered = {H("cache-control", "must-understand")},
@@ -157,8 +160,11 @@ static const struct row forbidden[] = {
     {.why = "private beside public",
      .answered = {H("cache-control", "public, private, max-age=60")},
      .want = UNSTORABLE_PRIVATE},
-    {.why = "private for one field",
-     .answered = {H("cache-control", "private=\"x\", max-age=60")},
+    {.why = "private for what are no fields",
+     .answered = {H("cache-control", "private=\"x y\", max-age=60")},
+     .want = UNSTORABLE_PRIVATE},
+    {.why = "private for a field, and for all",
+     .answered = {H("cache-control", "private=\"x\", private, max-age=60")},
      .want = UNSTORABLE_PRIVATE},
     {.why = "a semicolon for a comma",
      .answered = {H("cache-control", "private; max-age=60")},
@@ -269,9 +275,26 @@ Test(storability, a_response_needs_a_lifetime_from_somewhere)
         {.why = "public says nothing of time",
          .answered = {H("cache-control", "public")},
          .want = UNSTORABLE_NO_LIFETIME},
-        {.why = "Last-Modified is no lifetime here",
-         .answered = {H("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")},
+        {.why = "Last-Modified lets us guess",
+         .answered = {H("last-modified", "Sat, 05 Nov 1994 08:49:37 GMT")},
+         .want = STORABLE},
+        {.why = "not for every status",
+         .status = 302,
+         .answered = {H("last-modified", "Sat, 05 Nov 1994 08:49:37 GMT")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "unless it is public",
+         .status = 302,
+         .answered = {H("last-modified", "Sat, 05 Nov 1994 08:49:37 GMT"), H("cache-control", "public")},
+         .want = STORABLE},
+        {.why = "nothing said and a validator: it may be anybody's",
+         .answered = {H("etag", "\"a\"")},
          .want = UNSTORABLE_NO_LIFETIME},
+        {.why = "stale, but worth asking about",
+         .answered = {H("expires", "0"), H("etag", "\"a\"")},
+         .want = STORABLE},
+        {.why = "no-cache, and worth asking about",
+         .answered = {H("cache-control", "no-cache"), H("etag", "\"a\"")},
+         .want = STORABLE},
         {.why = "404 without a word", .status = 404, .want = UNSTORABLE_NO_LIFETIME},
         {.why = "max-age", .answered = {H("cache-control", "max-age=1")}, .want = STORABLE},
         {.why = "Expires: 0", .answered = {H("expires", "0")}, .want = UNSTORABLE_ALREADY_STALE},
@@ -290,7 +313,7 @@ Test(storability, a_response_needs_a_lifetime_from_somewhere)
          .want = UNSTORABLE_NO_CACHE},
         {.why = "no-cache for one field",
          .answered = {H("cache-control", "no-cache=\"x\", max-age=60")},
-         .want = UNSTORABLE_NO_CACHE},
+         .want = STORABLE},
     };
     struct caching_rule without_ttl = plain;
 

@@ -70,12 +70,13 @@ Test(object, its_moments_are_never_before_the_fresh_one_and_never_overflow)
         struct lifetimes in;
         int64_t fresh, stale, error, born, gone;
     } rows[] = {
-        {"as told", {10, 20, 30, 5}, 10, 20, 30, -5, 30},
-        {"stale may outlast error", {10, 40, 30, 0}, 10, 40, 30, 0, 40},
-        {"stale and error at least as long as fresh", {10, 0, 0, 0}, 10, 10, 10, 0, 10},
-        {"negative is none", {-10, -5, -1, -7}, 0, 0, 0, 0, 0},
+        {"as told", {10, 20, 30, 5, 0}, 10, 20, 30, -5, 30},
+        {"stale may outlast error", {10, 40, 30, 0, 0}, 10, 40, 30, 0, 40},
+        {"stale and error at least as long as fresh", {10, 0, 0, 0, 0}, 10, 10, 10, 0, 10},
+        {"kept beyond all of them", {10, 20, 30, 0, 90}, 10, 20, 30, 0, 90},
+        {"negative is none", {-10, -5, -1, -7, -9}, 0, 0, 0, 0, 0},
     };
-    struct lifetimes endless = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+    struct lifetimes endless = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
     struct key32 key = test_key(1);
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -154,7 +154,7 @@ static enum fill_result fill_lives(struct fixture *f, uint64_t number, struct lo
                                    const char *tag, int64_t fresh_ms, int64_t stale_ms, int64_t error_ms)
 {
     struct object *object = test_object(number, load.epoch, tag, 10, fresh_ms, stale_ms, error_ms, now_ms());
-    struct lifetimes lifetimes = {fresh_ms, stale_ms, error_ms, 0};
+    struct lifetimes lifetimes = {fresh_ms, stale_ms, error_ms, 0, 0};
     struct key32 key = test_key(number);
     struct answer answer = {0};
 

@@ -1,0 +1,101 @@
+/* Range: see range.h. */
+#include "range.h"
+
+#include "http_char.h"
+
+/* What one element asks for, cut to the length. */
+enum element { ELEMENT_NONE /* no range by the grammar */, ELEMENT_OUTSIDE, ELEMENT_INSIDE };
+
+static enum element read_element(struct slice element, int64_t length, struct byte_range *out)
+{
+    const char *dash = element.len == 0 ? NULL : memchr(element.base, '-', element.len);
+    struct slice first, last;
+    int64_t from = 0, to = INT64_MAX;
+
+    if (dash == NULL)
+        return ELEMENT_NONE;
+    first = slice_of(element.base, (size_t)(dash - element.base));
+    last = slice_of(dash + 1, element.len - first.len - 1);
+    if (last.len > 0 && !text_parse_digits(last, INT64_MAX, &to))
+        return ELEMENT_NONE;
+    if (first.len == 0) { /* the last so many */
+        if (last.len == 0)
+            return ELEMENT_NONE;
+        if (to == 0 || length == 0)
+            return ELEMENT_OUTSIDE;
+        *out = (struct byte_range){to >= length ? 0 : length - to, length - 1};
+        return ELEMENT_INSIDE;
+    }
+    if (!text_parse_digits(first, INT64_MAX, &from) || to < from)
+        return ELEMENT_NONE;
+    if (from >= length)
+        return ELEMENT_OUTSIDE;
+    *out = (struct byte_range){from, to >= length ? length - 1 : to};
+    return ELEMENT_INSIDE;
+}
+
+/* In the order of their first bytes. */
+static void insert(struct byte_range *parts, size_t count, struct byte_range part)
+{
+    size_t at = count;
+
+    for (; at > 0 && parts[at - 1].first > part.first; at--)
+        parts[at] = parts[at - 1];
+    parts[at] = part;
+}
+
+static bool join(const struct byte_range *parts, size_t count, struct byte_range *out)
+{
+    *out = parts[0];
+    for (size_t i = 1; i < count; i++) {
+        if (parts[i].first > out->last + 1)
+            return false;
+        if (parts[i].last > out->last)
+            out->last = parts[i].last;
+    }
+    return true;
+}
+
+enum range_answer range_read(struct slice value, int64_t length, struct byte_range *out)
+{
+    struct byte_range parts[RANGE_MAX_PARTS], part;
+    struct slice rest, element;
+    size_t count = 0;
+    bool has_any = false;
+
+    if (value.len < 6 || !slice_eq_nocase(slice_of(value.base, 6), SLICE("bytes=")))
+        return RANGE_WHOLE;
+    rest = slice_of(value.base + 6, value.len - 6);
+    while (list_next(&rest, &element)) {
+        if (element.len == 0)
+            continue;
+        has_any = true;
+        switch (read_element(element, length, &part)) {
+        case ELEMENT_NONE: return RANGE_WHOLE;
+        case ELEMENT_OUTSIDE: continue;
+        case ELEMENT_INSIDE: break;
+        }
+        if (count == RANGE_MAX_PARTS)
+            return RANGE_WHOLE;
+        insert(parts, count++, part);
+    }
+    if (!has_any)
+        return RANGE_WHOLE;
+    if (count == 0)
+        return RANGE_UNSATISFIABLE;
+    return join(parts, count, out) ? RANGE_PART : RANGE_WHOLE;
+}
+
+void content_range_write(const struct byte_range *range, int64_t length, struct text *out)
+{
+    text_add(out, SLICE("bytes "));
+    if (range == NULL) {
+        text_add_char(out, '*');
+    } else {
+        text_add_int(out, range->first);
+        text_add_char(out, '-');
+        text_add_int(out, range->last);
+    }
+    text_add_char(out, '/');
+    text_add_int(out, length);
+}

@@ -1,0 +1,30 @@
+/* Range: which bytes of a whole response does a request ask for (RFC 9110 section 14)?
+ *
+ * Only bytes. One range, or several that we may also refuse to take apart: a client must be ready to get the
+ * whole. So several ranges become one where they are one after sorting (they overlap or touch); otherwise the
+ * whole is the answer. What is no range at all is ignored (section 14.2).
+ */
+#ifndef WEIR_RANGE_H
+#define WEIR_RANGE_H
+
+#include "text.h"
+
+enum { RANGE_MAX_PARTS = 16, CONTENT_RANGE_ROOM = 80 };
+
+enum range_answer {
+    RANGE_WHOLE,         /* 200: no range, or one that is not to be served */
+    RANGE_PART,          /* 206, first..last */
+    RANGE_UNSATISFIABLE, /* 416 */
+};
+
+struct byte_range {
+    int64_t first, last; /* both inclusive */
+};
+
+/* `value`: of the Range field, base NULL: absent. `length`: of the whole, >= 0. */
+enum range_answer range_read(struct slice value, int64_t length, struct byte_range *out);
+
+/* "bytes 0-4/10"; with `range` NULL "bytes * / 10" (without the blanks). */
+void content_range_write(const struct byte_range *range, int64_t length, struct text *out);
+
+#endif

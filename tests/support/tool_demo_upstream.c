@@ -1,19 +1,15 @@
 /* Demo upstream: the slow API that Weir is shown and tested in front of.
  *
- * One thread, one epoll; a slow answer is a deadline in a sorted list, so thousands of callers may wait at
- * once. It counts every call by method and path, which is how a cache's effect is seen from the other side. A
- * product's version is read when its request arrives, not when its answer leaves: a load that overlaps a PUT
- * therefore brings the old version, as databases do.
+ * One thread, one epoll; a slow answer is a deadline in a sorted list, so thousands of callers may wait at once. It counts every
+ * call by method and path, which is how a cache's effect is seen from the other side. What it answers: demo_upstream_answers.c.
  */
+#include "demo_upstream.h"
+
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    HEAD_ROOM = 64 * 1024,
-    MAX_NAME = 512,
-    MAX_TABLE = 65536,
-    ECHO_BODY = 4096,
-    STREAM_STEP = 64 * 1024,
-    CHUNK = 16384
-};
+enum { HEAD_ROOM = 64 * 1024, ECHO_BODY = 4096, STREAM_STEP = 64 * 1024, CHUNK = 16384 };
 
 static const char usage[] =
     "usage: weir-demo-upstream [--host ADDRESS] [--port N] [--product-ms N] [--report-ms N]\n"
@@ -62,58 +51,9 @@ static const char usage[] =
     "Every answer has x-upstream-call: the number of the call, counted over all. HEAD is as GET. Bodies need "
     "Content-Length.\n";
 
-/* ---- tables of counters by name ---- */
-
-struct row {
-    struct row *next;
-    int64_t value;
-    char name[];
-};
-
-struct table {
-    struct row *rows[1024];
-    size_t count;
-};
-
-static struct row *table_find(struct table *table, const char *name, bool add)
-{
-    uint32_t hash = 2166136261u;
-    for (const char *c = name; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    struct row **head = &table->rows[hash % 1024];
-
-    for (struct row *row = *head; row != NULL; row = row->next)
-        if (strcmp(row->name, name) == 0)
-            return row;
-    if (!add || table->count >= MAX_TABLE)
-        return NULL;
-    size_t len = strlen(name);
-    struct row *row = calloc(1, sizeof(*row) + len + 1);
-    if (row == NULL)
-        return NULL;
-    memcpy(row->name, name, len + 1);
-    row->next = *head;
-    *head = row;
-    table->count++;
-    return row;
-}
-
-static void table_clear(struct table *table)
-{
-    for (size_t i = 0; i < 1024; i++) {
-        while (table->rows[i] != NULL) {
-            struct row *row = table->rows[i];
-            table->rows[i] = row->next;
-            free(row);
-        }
-    }
-    table->count = 0;
-}
-
 /* ---- connections ---- */
 
 enum phase { READ_HEAD, READ_BODY, DELAY, WRITE };
-enum ending { KEEP, CLOSE, RESET };
 
 struct conn {
     int fd;
@@ -123,8 +63,8 @@ struct conn {
     int64_t body_left, body_bytes;
     uint32_t crc;
     char *echo_body;
-    char *out; /* head and short body */
-    size_t out_len, out_sent;
+    struct text out; /* head and short body */
+    size_t out_sent;
     int64_t stream_left, stream_at; /* pattern bytes still to be put into `out` */
     bool is_chunked;
     enum ending ending;
@@ -135,8 +75,7 @@ struct conn {
 static struct {
     int epoll, listener;
     bool is_deaf; /* out of descriptors: not accepting until one comes back */
-    int64_t product_ms, report_ms, calls, not_kept;
-    struct table counted, versions; /* version 0: deleted */
+    struct demo demo;
     struct conn *first_due, *last_due;
 } up;
 
@@ -180,13 +119,20 @@ static void watch_listener(void)
     up.is_deaf = epoll_ctl(up.epoll, EPOLL_CTL_ADD, up.listener, &event) != 0 && errno != EEXIST;
 }
 
+static void forget_output(struct conn *conn)
+{
+    free(conn->out.bytes);
+    conn->out = (struct text){NULL, 0};
+    conn->out_sent = 0;
+}
+
 static void conn_free(struct conn *conn)
 {
     if (conn->phase == DELAY)
         delay_remove(conn);
     close(conn->fd);
     free(conn->in);
-    free(conn->out);
+    free(conn->out.bytes);
     free(conn->echo_body);
     free(conn);
     if (up.is_deaf)
@@ -194,70 +140,6 @@ static void conn_free(struct conn *conn)
 }
 
 /* ---- writing an answer ---- */
-
-static void add_bytes(struct conn *conn, const char *bytes, size_t len)
-{
-    char *grown = realloc(conn->out, conn->out_len + len + 1);
-    if (grown == NULL)
-        abort();
-    conn->out = grown;
-    memcpy(conn->out + conn->out_len, bytes, len);
-    conn->out_len += len;
-}
-
-static void __attribute__((format(printf, 2, 3))) add(struct conn *conn, const char *format, ...)
-{
-    char line[2048];
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    add_bytes(conn, line, len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1);
-}
-
-static void add_json_text(struct conn *conn, const char *text, size_t len)
-{
-    add(conn, "\"");
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 0x20 || c == '"' || c == '\\' || c >= 0x7f)
-            add(conn, "\\u%04x", c);
-        else
-            add_bytes(conn, &text[i], 1);
-    }
-    add(conn, "\"");
-}
-
-struct reply {
-    int status;
-    const char *type;
-    char fields[4096]; /* further header lines */
-    char *body;        /* malloc()ed or NULL */
-    size_t body_len;
-    int64_t pattern_bytes; /* instead of a body; -1: none */
-    bool is_chunked;
-    int64_t claimed_bytes; /* a Content-Length that is not kept; -1: the true one */
-    int64_t delay_ms;
-    enum ending ending;
-};
-
-static void reply_json(struct reply *reply, struct conn *written)
-{
-    reply->body = written->out; /* a scratch conn, used as a growing text */
-    reply->body_len = written->out_len;
-    written->out = NULL;
-}
-
-static void __attribute__((format(printf, 2, 3))) reply_text(struct reply *reply, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int len = vasprintf(&reply->body, format, args);
-    va_end(args);
-    if (len < 0)
-        abort();
-    reply->body_len = (size_t)len;
-}
 
 static const char *reason_of(int status)
 {
@@ -285,35 +167,33 @@ static void compose(struct conn *conn, const struct reply *reply, bool is_head)
     bool has_body = reply->status >= 200 && reply->status != 204 && reply->status != 304;
     int64_t length = reply->claimed_bytes >= 0   ? reply->claimed_bytes
                      : reply->pattern_bytes >= 0 ? reply->pattern_bytes
-                                                 : (int64_t)reply->body_len;
+                                                 : (int64_t)reply->body.len;
 
-    free(conn->out);
-    conn->out = NULL;
-    conn->out_len = conn->out_sent = 0;
+    forget_output(conn);
     conn->ending = reply->ending;
-    add(conn, "HTTP/1.1 %d %s\r\ndate: %s\r\nx-upstream-call: %lld\r\n", reply->status,
-        reason_of(reply->status), date, (long long)up.calls);
+    text_add(&conn->out, "HTTP/1.1 %d %s\r\ndate: %s\r\nx-upstream-call: %lld\r\n", reply->status,
+             reason_of(reply->status), date, (long long)up.demo.calls);
     if (has_body) {
-        add(conn, "content-type: %s\r\n", reply->type);
+        text_add(&conn->out, "content-type: %s\r\n", reply->type);
         if (reply->is_chunked)
-            add(conn, "transfer-encoding: chunked\r\n");
+            text_add(&conn->out, "transfer-encoding: chunked\r\n");
         else
-            add(conn, "content-length: %lld\r\n", (long long)length);
+            text_add(&conn->out, "content-length: %lld\r\n", (long long)length);
     }
     if (reply->ending == CLOSE)
-        add(conn, "connection: close\r\n");
-    add_bytes(conn, reply->fields, strlen(reply->fields));
-    add(conn, "\r\n");
+        text_add(&conn->out, "connection: close\r\n");
+    text_add_bytes(&conn->out, reply->fields, strlen(reply->fields));
+    text_add(&conn->out, "\r\n");
     conn->stream_left = 0;
     if (!has_body || is_head)
         return;
     conn->stream_left = reply->pattern_bytes >= 0 ? reply->pattern_bytes : 0;
     conn->stream_at = 0;
     conn->is_chunked = reply->is_chunked;
-    if (reply->body != NULL)
-        add_bytes(conn, reply->body, reply->body_len);
+    if (reply->body.len > 0)
+        text_add_bytes(&conn->out, reply->body.bytes, reply->body.len);
     if (reply->is_chunked && conn->stream_left == 0)
-        add(conn, "0\r\n\r\n");
+        text_add(&conn->out, "0\r\n\r\n");
 }
 
 static void stream_more(struct conn *conn)
@@ -323,232 +203,19 @@ static void stream_more(struct conn *conn)
         for (size_t i = 0; i < sizeof(pattern); i++)
             pattern[i] = (char)('a' + i % 26);
 
-    conn->out_len = conn->out_sent = 0;
-    while (conn->stream_left > 0 && conn->out_len < STREAM_STEP) {
+    conn->out.len = conn->out_sent = 0;
+    while (conn->stream_left > 0 && conn->out.len < STREAM_STEP) {
         size_t len = conn->stream_left < CHUNK ? (size_t)conn->stream_left : CHUNK;
         if (conn->is_chunked)
-            add(conn, "%zx\r\n", len);
-        add_bytes(conn, pattern + conn->stream_at % 26, len);
+            text_add(&conn->out, "%zx\r\n", len);
+        text_add_bytes(&conn->out, pattern + conn->stream_at % 26, len);
         if (conn->is_chunked)
-            add(conn, "\r\n");
+            text_add(&conn->out, "\r\n");
         conn->stream_at += (int64_t)len;
         conn->stream_left -= (int64_t)len;
     }
     if (conn->is_chunked && conn->stream_left == 0)
-        add(conn, "0\r\n\r\n");
-}
-
-/* ---- what is asked ---- */
-
-struct ask {
-    char method[16];
-    char path[MAX_NAME]; /* without the query */
-    const char *target, *query, *fields;
-    size_t target_len, query_len, fields_len;
-};
-
-static const char *after(const char *path, const char *prefix)
-{
-    size_t len = strlen(prefix);
-    return strncmp(path, prefix, len) == 0 && path[len] != '\0' ? path + len : NULL;
-}
-
-static int64_t number(const char *text, int64_t max)
-{
-    int64_t value = 0;
-    for (; isdigit((unsigned char)*text) && value <= max; text++)
-        value = value * 10 + (*text - '0');
-    return value < max ? value : max;
-}
-
-static void answer_calls(struct reply *reply)
-{
-    struct conn text = {0};
-    bool is_first = true;
-    add(&text, "{\"total\":%lld,\"not_kept\":%lld,\"calls\":{", (long long)up.calls, (long long)up.not_kept);
-    for (size_t i = 0; i < 1024; i++) {
-        for (struct row *row = up.counted.rows[i]; row != NULL; row = row->next) {
-            add(&text, "%s", is_first ? "" : ",");
-            add_json_text(&text, row->name, strlen(row->name));
-            add(&text, ":%lld", (long long)row->value);
-            is_first = false;
-        }
-    }
-    add(&text, "}}\n");
-    reply_json(reply, &text);
-}
-
-static void answer_product(struct reply *reply, const char *method, const char *id)
-{
-    bool is_put = strcmp(method, "PUT") == 0;
-    struct row *row = table_find(&up.versions, id, is_put || strcmp(method, "DELETE") == 0);
-
-    if (row == NULL && is_put) {
-        reply->status = 503;
-        reply_text(reply, "{\"error\":\"too many products\"}\n");
-    } else if (strcmp(method, "DELETE") == 0) {
-        if (row != NULL)
-            row->value = -1;
-        reply->status = 204;
-    } else {
-        if (is_put) /* absent rows are products at version 1 that nobody has changed */
-            row->value = row->value == 0 ? 2 : row->value < 0 ? 1 : row->value + 1;
-        reply->delay_ms = is_put ? 0 : up.product_ms;
-        int64_t version = row == NULL || row->value == 0 ? 1 : row->value;
-        reply->status = version < 0 ? 404 : 200;
-        struct conn text = {0};
-        add(&text, "{\"id\":");
-        add_json_text(&text, id, strlen(id));
-        add(&text, ",\"version\":%lld,\"generated\":%lld}\n", (long long)(version < 0 ? 0 : version),
-            (long long)up.calls);
-        reply_json(reply, &text);
-    }
-}
-
-static void answer_echo(struct reply *reply, const struct ask *ask, const struct conn *conn)
-{
-    struct conn text = {0};
-    add(&text, "{\"method\":");
-    add_json_text(&text, ask->method, strlen(ask->method));
-    add(&text, ",\"target\":");
-    add_json_text(&text, ask->target, ask->target_len);
-    add(&text, ",\"headers\":[");
-    const char *at = ask->fields, *end = ask->fields + ask->fields_len;
-    for (bool is_first = true; at < end; is_first = false) {
-        const char *stop = memmem(at, (size_t)(end - at), "\r\n", 2);
-        if (stop == NULL)
-            stop = end;
-        const char *colon = memchr(at, ':', (size_t)(stop - at));
-        const char *value = colon == NULL ? stop : colon + 1;
-        while (value < stop && *value == ' ')
-            value++;
-        add(&text, is_first ? "[" : ",[");
-        add_json_text(&text, at, (size_t)((colon == NULL ? stop : colon) - at));
-        add(&text, ",");
-        add_json_text(&text, value, (size_t)(stop - value));
-        add(&text, "]");
-        at = stop + 2;
-    }
-    add(&text, "],\"body_bytes\":%lld,\"crc32\":%u", (long long)conn->body_bytes, conn->crc);
-    if (conn->echo_body != NULL) {
-        add(&text, ",\"body\":");
-        add_json_text(&text, conn->echo_body, (size_t)conn->body_bytes);
-    }
-    add(&text, "}\n");
-    reply_json(reply, &text);
-}
-
-/* One name=value of the query, decoded; false at its end. */
-static bool query_next(const char **at, const char *end, char name[MAX_NAME], char value[MAX_NAME])
-{
-    size_t name_len = 0, value_len = 0;
-    bool in_value = false;
-    if (*at >= end)
-        return false;
-    for (; *at < end && **at != '&'; (*at)++) {
-        char c = **at;
-        if (c == '=' && !in_value) {
-            in_value = true;
-            continue;
-        }
-        if (c == '+')
-            c = ' ';
-        if (c == '%' && end - *at > 2 && isxdigit((unsigned char)(*at)[1]) &&
-            isxdigit((unsigned char)(*at)[2])) {
-            c = (char)strtol((char[]){(*at)[1], (*at)[2], '\0'}, NULL, 16);
-            *at += 2;
-        }
-        if ((unsigned char)c < 0x20) /* it would split the answer */
-            c = ' ';
-        if (in_value && value_len < MAX_NAME - 1)
-            value[value_len++] = c;
-        else if (!in_value && name_len < MAX_NAME - 1)
-            name[name_len++] = c;
-    }
-    (*at)++;
-    name[name_len] = value[value_len] = '\0';
-    return true;
-}
-
-static void answer_headers(struct reply *reply, const struct ask *ask)
-{
-    const char *at = ask->query, *end = ask->query + ask->query_len;
-    char name[MAX_NAME], value[MAX_NAME];
-    while (query_next(&at, end, name, value)) {
-        size_t used = strlen(reply->fields);
-        if (strcmp(name, "_ms") == 0)
-            reply->delay_ms = number(value, 600000);
-        else if (strcmp(name, "_status") == 0)
-            reply->status = (int)number(value, 599);
-        else if (strcmp(name, "_bytes") == 0)
-            reply->pattern_bytes = number(value, INT64_C(1) << 40);
-        else if (name[0] != '\0' && used + strlen(name) + strlen(value) + 5 < sizeof(reply->fields))
-            snprintf(reply->fields + used, sizeof(reply->fields) - used, "%s: %s\r\n", name, value);
-    }
-    if (reply->status < 200)
-        reply->status = 200;
-    if (reply->pattern_bytes < 0)
-        reply_text(reply, "{\"generated\":%lld}\n", (long long)up.calls);
-}
-
-static void answer(struct reply *reply, const struct ask *ask, const struct conn *conn)
-{
-    const char *path = ask->path, *rest;
-    bool is_get = strcmp(ask->method, "GET") == 0 || strcmp(ask->method, "HEAD") == 0;
-    bool is_change = strcmp(ask->method, "PUT") == 0 || strcmp(ask->method, "DELETE") == 0;
-
-    if ((rest = after(path, "/products/")) != NULL && (is_get || is_change)) {
-        answer_product(reply, ask->method, rest);
-    } else if (strcmp(path, "/echo") == 0) {
-        answer_echo(reply, ask, conn);
-    } else if (!is_get) {
-        reply->status = 404;
-        reply_text(reply, "{\"error\":\"no such thing\"}\n");
-    } else if (strcmp(path, "/reports/top") == 0) {
-        reply->delay_ms = up.report_ms;
-        reply_text(
-            reply,
-            "{\"report\":\"top\",\"generated\":%lld,\"rows\":[[\"weirs\",3],[\"dams\",2],[\"locks\",1]]}\n",
-            (long long)up.calls);
-    } else if ((rest = after(path, "/slow/")) != NULL) {
-        reply->delay_ms = number(rest, 600000);
-        reply_text(reply, "{\"slept_ms\":%lld,\"generated\":%lld}\n", (long long)reply->delay_ms,
-                   (long long)up.calls);
-    } else if ((rest = after(path, "/size/")) != NULL || (rest = after(path, "/chunked/")) != NULL) {
-        reply->type = "application/octet-stream";
-        reply->pattern_bytes = number(rest, INT64_C(1) << 40);
-        reply->is_chunked = path[1] == 'c';
-    } else if ((rest = after(path, "/status/")) != NULL) {
-        reply->status = (int)number(rest, 599);
-        if (reply->status < 200)
-            reply->status = 200;
-        reply_text(reply, "{\"status\":%d,\"generated\":%lld}\n", reply->status, (long long)up.calls);
-    } else if (strcmp(path, "/headers") == 0) {
-        answer_headers(reply, ask);
-    } else if (strcmp(path, "/truncated") == 0) {
-        reply->claimed_bytes = 1000;
-        reply_text(reply, "%0100d", 0);
-        reply->ending = CLOSE;
-    } else if (strcmp(path, "/reset") == 0) {
-        reply->ending = RESET;
-    } else if (strcmp(path, "/healthz") == 0) {
-        reply_text(reply, "ok\n");
-    } else {
-        reply->status = 404;
-        reply_text(reply, "{\"error\":\"no such thing\"}\n");
-    }
-}
-
-static void count_call(const struct ask *ask)
-{
-    char name[MAX_NAME + 20];
-    snprintf(name, sizeof(name), "%s %s", ask->method, ask->path);
-    up.calls++;
-    struct row *row = table_find(&up.counted, name, true);
-    if (row != NULL)
-        row->value++;
-    else
-        up.not_kept++;
+        text_add(&conn->out, "0\r\n\r\n");
 }
 
 /* ---- reading a request ---- */
@@ -613,19 +280,16 @@ static void serve(struct conn *conn)
         reply.status = 400;
         reply.ending = CLOSE;
         memset(&ask, 0, sizeof(ask));
-    } else if (strcmp(ask.path, "/calls") == 0) {
-        answer_calls(&reply);
-    } else if (strcmp(ask.path, "/calls/reset") == 0 && strcmp(ask.method, "POST") == 0) {
-        table_clear(&up.counted);
-        up.calls = up.not_kept = 0;
     } else {
-        count_call(&ask);
-        answer(&reply, &ask, conn);
+        ask.body_bytes = conn->body_bytes;
+        ask.body_crc = conn->crc;
+        ask.body = conn->echo_body;
+        demo_answer(&up.demo, &ask, &reply);
     }
     if (conn->ending == CLOSE && reply.ending == KEEP)
         reply.ending = CLOSE; /* the request asked for it */
     compose(conn, &reply, strcmp(ask.method, "HEAD") == 0);
-    free(reply.body);
+    free(reply.body.bytes);
     free(conn->echo_body);
     conn->echo_body = NULL;
     conn->in_len -= conn->head_len;
@@ -679,7 +343,7 @@ static void begin_request(struct conn *conn)
     const char *connection = field_value(conn, "connection");
 
     conn->ending = connection != NULL && strncasecmp(connection, "close", 5) == 0 ? CLOSE : KEEP;
-    conn->body_bytes = conn->body_left = length == NULL ? 0 : number(length, INT64_C(1) << 40);
+    conn->body_bytes = conn->body_left = length == NULL ? 0 : demo_number(length, INT64_C(1) << 40);
     conn->crc = 0;
     if (conn->body_bytes > 0 && conn->body_bytes <= ECHO_BODY)
         conn->echo_body = malloc((size_t)conn->body_bytes);
@@ -723,7 +387,7 @@ static void read_events(struct conn *conn)
         return;
     }
     conn->in_len += (size_t)got;
-    conn->in[conn->in_len] = '\0'; /* number() and strspn() stop there at the latest */
+    conn->in[conn->in_len] = '\0'; /* demo_number() and strspn() stop there at the latest */
     look_at_input(conn);
 }
 
@@ -734,9 +398,9 @@ static void write_events(struct conn *conn)
         conn_free(conn);
         return;
     }
-    if (conn->out_sent == conn->out_len && conn->stream_left > 0)
+    if (conn->out_sent == conn->out.len && conn->stream_left > 0)
         stream_more(conn);
-    ssize_t sent = send(conn->fd, conn->out + conn->out_sent, conn->out_len - conn->out_sent,
+    ssize_t sent = send(conn->fd, conn->out.bytes + conn->out_sent, conn->out.len - conn->out_sent,
                         MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -745,15 +409,13 @@ static void write_events(struct conn *conn)
         return;
     }
     conn->out_sent += (size_t)sent;
-    if (conn->out_sent < conn->out_len || conn->stream_left > 0)
+    if (conn->out_sent < conn->out.len || conn->stream_left > 0)
         return;
     if (conn->ending == CLOSE) {
         conn_free(conn);
         return;
     }
-    free(conn->out);
-    conn->out = NULL;
-    conn->out_len = conn->out_sent = 0;
+    forget_output(conn);
     conn->phase = READ_HEAD;
     watch(conn, EPOLLIN);
     if (conn->in_len > 0)
@@ -852,8 +514,8 @@ int main(int argc, char **argv)
     const char *host = "127.0.0.1";
     int port = 0;
 
-    up.product_ms = 50;
-    up.report_ms = 300;
+    up.demo.product_ms = 50;
+    up.demo.report_ms = 300;
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
         if (strcmp(name, "--help") == 0) {
@@ -863,9 +525,9 @@ int main(int argc, char **argv)
         if (strcmp(name, "--port") == 0)
             port = (int)number_option(name, value, 65535);
         else if (strcmp(name, "--product-ms") == 0)
-            up.product_ms = number_option(name, value, 600000);
+            up.demo.product_ms = number_option(name, value, DEMO_MAX_DELAY_MS);
         else if (strcmp(name, "--report-ms") == 0)
-            up.report_ms = number_option(name, value, 600000);
+            up.demo.report_ms = number_option(name, value, DEMO_MAX_DELAY_MS);
         else if (strcmp(name, "--host") == 0 && value != NULL)
             host = value;
         else {

@@ -8,6 +8,7 @@
 #ifndef WEIR_FRONT_HTTP1_H
 #define WEIR_FRONT_HTTP1_H
 
+#include "chunked.h"
 #include "front.h"
 #include "identity.h"
 #include "list.h"
@@ -61,13 +62,17 @@ struct connection {
     struct mono_ms since;  /* in this state */
     struct timer deadline; /* may be early: it looks at the state and starts again, see connection_check() */
     bool had_request;
-    bool is_watched;      /* for its departure, while it waits */
-    bool is_blind;        /* more requests have arrived behind this one, so that a departure cannot be read */
-    bool has_left;        /* or was told to: only waits for h2o to notice */
-    bool may_be_refused;  /* h2o stopped reading before it showed a request */
-    bool *closed;         /* set when the connection is freed, for a caller that is still on the stack */
-    size_t head_scanned;  /* bytes of the input known to hold no end of a head */
-    uint64_t acked_bytes; /* by the client's kernel, when last looked at during a write */
+    bool is_watched;     /* for its departure, while it waits */
+    bool is_blind;       /* more requests have arrived behind this one, so that a departure cannot be read */
+    bool has_left;       /* or was told to: only waits for h2o to notice */
+    bool may_be_refused; /* h2o stopped reading before it showed a request */
+    bool *closed;        /* set when the connection is freed, for a caller that is still on the stack */
+    size_t head_scanned; /* bytes of the input known to hold no end of a head */
+    bool is_chunked;     /* the request being read */
+    struct chunked chunks;
+    size_t checked_bytes;            /* of the input: h2o has decoded them */
+    h2o_socket_cb words_sent_by_h2o; /* its callback, while it writes a "100 Continue" */
+    uint64_t acked_bytes;            /* by the client's kernel, when last looked at during a write */
     struct mono_ms stalled_since;
     bool is_sampled; /* the two above are of this write */
     union {
@@ -118,6 +123,13 @@ void connection_unwatch(struct connection *connection);
 void connection_depart(struct connection *connection); /* ends it, at once or in this turn: last statement */
 bool connection_is_idle(const struct connection *connection);
 void connections_settle(void *front);
+
+/* front_http1_chunks.c */
+void chunks_begin(struct connection *connection, size_t head_bytes); /* of a whole head, before h2o sees it */
+bool chunks_are_sound(
+    struct connection *connection); /* what h2o has not seen yet; true where nothing is chunked */
+/* Does what is already here behind a request hold the head of a chunked one? h2o would decode that unseen. */
+bool chunks_are_ahead(const struct slice *behind);
 
 /* front_http1_request.c */
 struct connection *connection_of(h2o_req_t *req);

@@ -130,7 +130,8 @@ void connection_depart(struct connection *c)
 
 /* ---- between requests ---- */
 
-static bool head_is_whole(struct connection *c)
+/* The bytes of the head, with the empty line that ends it; 0 while that is not here. */
+static size_t whole_head_bytes(struct connection *c)
 {
     const char *bytes = c->sock->input->bytes;
     size_t size = c->sock->input->size, at = c->head_scanned;
@@ -146,20 +147,48 @@ static bool head_is_whole(struct connection *c)
             next++;
         if (next >= size) { /* the deciding byte is not here yet */
             c->head_scanned = (size_t)(lf - bytes);
-            return false;
+            return 0;
         }
         if (bytes[next] == '\n')
-            return true;
+            return next + 1;
         at = (size_t)(lf - bytes) + 1;
     }
     c->head_scanned = size;
-    return false;
+    return 0;
 }
 
 /* Then what h2o writes may be a "100 Continue"; it has lowered the names of a head that it liked. */
 static bool asked_to_continue(const struct connection *c)
 {
     return memmem(c->sock->input->bytes, c->sock->input->size, "\nexpect:", 8) != NULL;
+}
+
+static void on_input(h2o_socket_t *sock, const char *err);
+
+static void on_words_sent(h2o_socket_t *sock, const char *err)
+{
+    struct connection *c = sock->on_close.data;
+    bool is_closed = false;
+
+    c->closed = &is_closed;
+    c->words_sent_by_h2o(sock, err);
+    if (is_closed)
+        return;
+    c->closed = NULL;
+    c->checked_bytes = sock->input->size;
+    if (c->state == READS_BODY && h2o_socket_is_reading(sock)) {
+        c->read_by_h2o = sock->_cb.read;
+        h2o_socket_read_start(sock, on_input);
+    }
+}
+
+/* h2o writes "100 Continue", and would read the body without us when that has left. */
+static void watch_words(struct connection *c)
+{
+    if (!c->is_chunked || c->sock->_cb.write == NULL)
+        return;
+    c->words_sent_by_h2o = c->sock->_cb.write;
+    c->sock->_cb.write = on_words_sent;
 }
 
 /* h2o has read and shown no request. What is it waiting for now? May end the connection. */
@@ -170,16 +199,36 @@ static void look_at_part(struct connection *c)
     if (!h2o_socket_is_reading(c->sock)) {
         connection_enter(c, READS_BODY);
         c->may_be_refused = !asked_to_continue(c);
+        if (!c->may_be_refused)
+            watch_words(c);
+        return;
+    }
+    if (c->state == READS_BODY) {
+        c->checked_bytes = c->sock->input->size;
         return;
     }
     if (c->state == AWAITS_REQUEST)
         connection_enter(c, READS_HEAD);
-    if (head_is_whole(c)) {
-        h2o_socket_read_start(c->sock, c->read_by_h2o);
+    if (whole_head_bytes(c) > 0) {
         connection_enter(c, READS_BODY);
+        c->checked_bytes = c->sock->input->size;
+        if (!c->is_chunked) /* h2o alone knows what to do with its bytes */
+            h2o_socket_read_start(c->sock, c->read_by_h2o);
     } else if (c->sock->input->size > c->front->limits.max_header_bytes) {
         refuse_and_hang_up(c, 431, "the request's header fields are too large");
     }
+}
+
+static bool is_sound_so_far(struct connection *c)
+{
+    if (c->state == READS_HEAD) {
+        size_t head_bytes = whole_head_bytes(c);
+
+        if (head_bytes == 0)
+            return true;
+        chunks_begin(c, head_bytes);
+    }
+    return chunks_are_sound(c);
 }
 
 static void on_input(h2o_socket_t *sock, const char *err)
@@ -189,6 +238,10 @@ static void on_input(h2o_socket_t *sock, const char *err)
 
     if (err == NULL && c->state == AWAITS_REQUEST && sock->input->size > 0)
         connection_enter(c, READS_HEAD);
+    if (err == NULL && !is_sound_so_far(c)) {
+        refuse_and_hang_up(c, 400, "the request's body is malformed");
+        return;
+    }
     c->closed = &is_closed;
     c->read_by_h2o(sock, err);
     if (is_closed)

@@ -223,6 +223,15 @@ static void fill_head(struct client_request *request, const struct request_facts
     head->peer_text = slice_of(c->peer_text, c->peer_text_len);
 }
 
+/* What the client has already sent behind a sound request. */
+static struct slice behind(const h2o_req_t *req, struct slice raw, const struct request_facts *facts)
+{
+    const char *end =
+        req->entity.base == NULL ? raw.base + facts->head_bytes : req->entity.base + req->entity.len;
+
+    return slice_of(end, (size_t)(raw.base + raw.len - end));
+}
+
 static int on_req(h2o_handler_t *self, h2o_req_t *req)
 {
     struct connection *c = connection_of(req);
@@ -242,6 +251,10 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     } else if (req->entity.len > front->limits.max_body_bytes) {
         refuse(request, 413, "the request's body is too large");
     } else {
+        struct slice ahead = behind(req, raw, &facts);
+
+        if (chunks_are_ahead(&ahead))
+            req->http1_is_persistent = 0; /* its client must ask again, on a connection of which we see all */
         fill_head(request, &facts, is_tls);
         list_append(&front->arrivals, &request->arrival);
         loop_defer(front->loop, &front->arrive);

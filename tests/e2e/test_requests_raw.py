@@ -48,6 +48,7 @@ MALFORMED = {
     "two_codings": (post(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked", body=b"0\r\n\r\n"), 400),
     "coding_in_1_0": (b"POST /victim HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     "bad_chunk_size": (post(b"Transfer-Encoding: chunked", body=b"-1\r\n\r\n0\r\n\r\n"), 400),
+    "hexadecimal_chunk_size": (post(b"Transfer-Encoding: chunked", body=b"0x3\r\nabc\r\n0\r\n\r\n"), 400),
     "chunk_without_its_end": (post(b"Transfer-Encoding: chunked", body=b"3\r\nabcd\r\n0\r\n\r\n"), 400),
     "http2_preface": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", None),
     "tls": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 200 + b"\r\n\r\n", None),

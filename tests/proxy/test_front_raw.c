@@ -53,6 +53,23 @@ static const struct {
      400},
     {"a chunk size that is no number",
      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+    {"a chunk size in the way of C",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n", 400},
+    {"a chunk size with a sign",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n+3\r\nabc\r\n0\r\n\r\n", 400},
+    {"a blank behind a chunk size",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n", 400},
+    {"a chunk size line that ends in LF",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n", 400},
+    {"a chunk that ends in LF",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\n0\r\n\r\n", 400},
+    {"a chunk longer than its size",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n", 400},
+    {"a chunk size of no memory",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nabc\r\n0\r\n\r\n",
+     400},
+    {"a trailer that is no field",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nnonsense\r\n\r\n", 400},
     {"bare LF", "GET / HTTP/1.1\nHost: a\n\n", 400},
     {"one bare LF among sound lines", "GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400},
     {"a folded line", "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n", 400},
@@ -267,6 +284,74 @@ Test(front_raw, expect_100_continue_is_answered_and_the_body_taken)
     client_say(&client, "hello");
     client_await(&client, "POST /echo a hello\n");
     cr_assert_eq(stage.refused, 0);
+    client_close(&client);
+}
+
+Test(front_raw, a_malformed_chunk_is_seen_wherever_the_body_is_cut)
+{
+    static const char head[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n",
+                      expect[] = "Expect: 100-continue\r\n\r\n",
+                      body[] = "5\r\nhello\r\n0x3\r\nabc\r\n0\r\n\r\n";
+
+    for (size_t cut = 0; cut < sizeof(body) - 1; cut++) {
+        for (int expects = 0; expects < 2; expects++) {
+            struct client client = client_connect();
+
+            stage.refused = stage.shown = 0;
+            client_say(&client, head);
+            client_say(&client, expects ? expect : "\r\n");
+            if (expects)
+                client_await(&client, "HTTP/1.1 100 Continue\r\n\r\n");
+            client_write(&client, body, cut);
+            stage_turn();
+            stage_turn();
+            client_write(&client, body + cut, sizeof(body) - 1 - cut);
+            client_say(&client, SMUGGLED);
+            client_await_end(&client);
+            cr_assert_not_null(strstr(client.got, "HTTP/1.1 400 "), "cut at %zu: %s", cut, client.got);
+            cr_assert_eq(stage.shown, 0, "cut at %zu: the story saw %s", cut, stage.targets);
+            cr_assert_eq(stage.refused, 1);
+            client_close(&client);
+        }
+    }
+}
+
+Test(front_raw, a_sound_chunked_body_may_be_cut_anywhere_and_be_awaited)
+{
+    static const char head[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n",
+                      expect[] = "Expect: 100-continue\r\n\r\n",
+                      body[] = "2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX-T: 1\r\n\r\n";
+
+    for (int expects = 0; expects < 2; expects++) {
+        struct client client = client_connect();
+
+        for (size_t cut = 0; cut < sizeof(body) - 1; cut++) { /* all on one connection */
+            client_say(&client, head);
+            client_say(&client, expects ? expect : "\r\n");
+            if (expects)
+                client_await(&client, "HTTP/1.1 100 Continue\r\n\r\n");
+            client_write(&client, body, cut);
+            stage_turn();
+            client_write(&client, body + cut, sizeof(body) - 1 - cut);
+            client_await(&client, "POST /echo a hello\n");
+            client.len = 0;
+            client.got[0] = '\0';
+        }
+        cr_assert_eq(stage.refused, 0);
+        client_close(&client);
+    }
+}
+
+Test(front_raw, a_chunked_request_that_came_along_with_another_is_left_for_its_client_to_send_again)
+{
+    struct client client = client_whole("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n"
+                                        "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                        "0x3\r\nabc\r\n0\r\n\r\n");
+
+    cr_assert_not_null(strstr(client.got, "GET /echo a \n"));
+    cr_assert_not_null(strcasestr(client.got, "\r\nconnection: close\r\n"));
+    cr_assert_eq(times(client.got, "HTTP/1.1 "), 1);
+    cr_assert_eq(stage.shown, 1);
     client_close(&client);
 }
 

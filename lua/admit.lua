@@ -6,7 +6,8 @@
 -- ARGV[1]  now_us: for tests only; '' means the server's clock
 -- ARGV[2]  the highest epoch the caller has seen (integer >= 0)
 -- ARGV[3]  the batch, packed little-endian without padding (policies/admit_wire.h), tuples in order of arrival:
---          double count of identical requests (>= 0), byte number of charges; then each charge:
+--          double count of identical requests (>= 0; -1: as many as the last tuple with a count of its own let pass, of which it is a
+--          shadow), byte number of charges; then each charge:
 --          uint16 which of KEYS (2..), byte algorithm ('s'), doubles limit, window_us, tick_us, cost (>= 1)
 --          The keys of one tuple are distinct. Every number is an integer with limit * (window_us / tick_us + 1) <= 2^53.
 -- returns  {epoch, floor, more, {tag, epoch, ...}, {numbers}}
@@ -157,7 +158,7 @@ local function settle(charges, passing, numbers)
 end
 
 local function decide()
-    local numbers, at = {}, 1
+    local numbers, at, passed = {}, 1, 0
     while at <= #batch do
         local count, charges, algorithm
         count, charges, at = unpack_struct('<dB', batch, at)
@@ -168,7 +169,13 @@ local function decide()
                 error('unknown limit algorithm')
             end
         end
-        local passing = weigh(charges, count)
+        local passing
+        if count < 0 then
+            passing = weigh(charges, passed)
+        else
+            passing = weigh(charges, count)
+            passed = passing
+        end
         numbers[#numbers + 1] = passing
         settle(charges, passing, numbers)
     end

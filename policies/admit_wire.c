@@ -17,7 +17,7 @@ static size_t put_double(int64_t number, char *out)
     double value = (double)number;
     uint64_t bits;
 
-    CHECK(number >= 0 && number <= SLIDING_WINDOW_EXACT);
+    CHECK(number >= -1 && number <= SLIDING_WINDOW_EXACT);
     memcpy(&bits, &value, sizeof(bits));
     return put_little_endian(bits, sizeof(bits), out);
 }

@@ -16,7 +16,7 @@ enum {
     ADMIT_WIRE_MAX_KEYS = 65535
 };
 
-/* Each writes its fixed number of bytes to `out` and returns it. A tuple is followed by its charges. */
+/* A tuple's count may be -1: a shadow of the tuple before it. Each writes its fixed number of bytes to `out` and returns it. A tuple is followed by its charges. */
 size_t admit_wire_tuple(int64_t count, size_t charges, char *out);
 /* key: the index in KEYS as Lua counts, so that the first limit key is 2. */
 size_t admit_wire_charge(size_t key, const struct sliding_rule *rule, int64_t cost, char *out);

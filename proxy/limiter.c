@@ -53,8 +53,10 @@ static struct limit_batch *batch_new(struct limiter *limiter, struct link *reque
     list_init(&batch->asked);
     list_init(&batch->link);
     for (struct link *at = requests->next; at != requests; at = at->next) {
-        batch->room++;
-        batch->charge_room += LIST_OWNER(at, struct limit_request, link)->charge_count;
+        const struct limit_request *request = LIST_OWNER(at, struct limit_request, link);
+
+        batch->room += 1 + request->charge_count; /* each may be in shadow */
+        batch->charge_room += request->charge_count;
     }
     batch->tuples = must_alloc((batch->room + 1) * sizeof(*batch->tuples));
     batch->charges = must_alloc((batch->charge_room + 1) * sizeof(*batch->charges));
@@ -74,6 +76,28 @@ static size_t tuple_new(struct limit_batch *batch, const struct limit_charge *ch
     return batch->count++;
 }
 
+static bool is_shadow(const struct limit_charge *charge)
+{
+    return charge->rule->mode == LIMIT_IN_SHADOW;
+}
+
+/* The charges of a request that are asked for: one tuple for those that are enforced, and behind it one for each limit in
+ * shadow, so that none of them makes others refuse. Returns the first. */
+static size_t tuples_new(struct limit_batch *batch, const struct limit_request *request)
+{
+    struct limit_charge enforced[LIMITS_PER_REQUEST];
+    size_t count = 0, tuple;
+
+    for (size_t i = 0; i < request->charge_count; i++)
+        if (request->has_state[i] && !is_shadow(&request->charges[i]))
+            enforced[count++] = request->charges[i];
+    tuple = tuple_new(batch, enforced, count);
+    for (size_t i = 0; i < request->charge_count; i++)
+        if (request->has_state[i] && is_shadow(&request->charges[i]))
+            batch->tuples[tuple_new(batch, &request->charges[i], 1)].count = ADMIT_WHAT_PASSED;
+    return tuple;
+}
+
 static void hold_site(struct limit_batch *batch, struct site *site)
 {
     for (size_t i = 0; i < batch->site_count; i++)
@@ -83,11 +107,12 @@ static void hold_site(struct limit_batch *batch, struct site *site)
     batch->sites[batch->site_count++] = site_hold(site);
 }
 
-/* Which tuple used a key last? Open addressing; lives for the time of the building only. */
+/* Which request used a key last, of those that got tuples of their own? Open addressing; lives for the time of the building
+ * only. */
 struct last_users {
     struct last_user {
         const struct limit_charge *charge; /* NULL: free */
-        size_t tuple;
+        const struct limit_request *request;
     } * places;
     size_t mask;
 };
@@ -109,38 +134,35 @@ static struct last_user *last_user_of(struct last_users *users, const struct lim
 
 /* A request joins an equal one before it unless a different one that shares a key came between: that one is
  * to be decided first. */
-static bool find_equal(struct limit_batch *batch, struct last_users *users,
-                       const struct limit_request *request, size_t *tuple)
+static const struct limit_request *find_equal(struct last_users *users, const struct limit_request *request)
 {
-    const struct last_user *user = last_user_of(users, &request->charges[0]);
+    const struct limit_request *equal = last_user_of(users, &request->charges[0])->request;
 
-    if (user->charge == NULL || batch->tuples[user->tuple].charge_count != request->charge_count ||
-        !charges_equal(batch->tuples[user->tuple].charges, request->charges, request->charge_count))
-        return false;
-    *tuple = user->tuple;
+    if (equal == NULL || equal->charge_count != request->charge_count ||
+        !charges_equal(equal->charges, request->charges, request->charge_count))
+        return NULL;
     for (size_t i = 1; i < request->charge_count; i++)
-        if (last_user_of(users, &request->charges[i])->tuple != *tuple)
-            return false;
-    return true;
+        if (last_user_of(users, &request->charges[i])->request != equal)
+            return NULL;
+    return equal;
 }
 
 static size_t tuple_for(struct limit_batch *batch, struct last_users *users,
                         const struct limit_request *request, size_t *uncharged)
 {
-    size_t tuple;
+    const struct limit_request *equal;
 
     if (request->charge_count == 0) {
         if (*uncharged == SIZE_MAX)
             *uncharged = tuple_new(batch, NULL, 0);
         return *uncharged;
     }
-    if (find_equal(batch, users, request, &tuple))
-        return tuple;
-    tuple = tuple_new(batch, request->charges, request->charge_count);
+    equal = find_equal(users, request);
+    if (equal != NULL)
+        return equal->tuple;
     for (size_t i = 0; i < request->charge_count; i++)
-        *last_user_of(users, &request->charges[i]) =
-            (struct last_user){&batch->tuples[tuple].charges[i], tuple};
-    return tuple;
+        *last_user_of(users, &request->charges[i]) = (struct last_user){&request->charges[i], request};
+    return tuples_new(batch, request);
 }
 
 static void gather(struct limit_batch *batch, struct link *requests)
@@ -219,13 +241,41 @@ static void count_outcomes(struct limit_request *request, bool is_fallback)
     }
 }
 
-/* `answer` is of a tuple whose charges are those of the request with has_state set, in order. */
+static bool has_enforced(const struct limit_request *request)
+{
+    for (size_t i = 0; i < request->charge_count; i++)
+        if (request->has_state[i] && !is_shadow(&request->charges[i]))
+            return true;
+    return false;
+}
+
+/* Counts what the limits in shadow say, which nobody is told. They were decided for what passed alone. */
+static void count_shadows(struct limit_request *request, const struct admit_answer *answer, bool is_admitted,
+                          bool is_fallback)
+{
+    for (size_t i = 0; i < request->charge_count; i++) {
+        const struct limit_rule *rule = request->charges[i].rule;
+
+        if (!request->has_state[i] || !is_shadow(&request->charges[i]))
+            continue;
+        request->has_state[i] = false;
+        if (is_admitted)
+            site_count_limit(request->site, rule,
+                             request->place < answer->admitted ? LIMIT_ADMITTED : LIMIT_SHADOW_REFUSED);
+        if (is_admitted && is_fallback)
+            site_count_limit(request->site, rule, LIMIT_DECIDED_LOCALLY);
+        answer++;
+    }
+}
+
+/* `answer` is of the tuples that tuples_new() made of the request. */
 static void apply_answer(struct limit_request *request, const struct admit_answer *answer, bool is_fallback)
 {
-    /* Without charges there was only the epoch to be told, whatever the answer counts. */
-    bool is_admitted = request->charge_count == 0 || request->place < answer->admitted;
+    /* With nothing to enforce there was only the epoch to be told, whatever the answer counts. */
+    bool is_admitted = !has_enforced(request) || request->place < answer->admitted;
     size_t from = 0;
 
+    count_shadows(request, answer + 1, is_admitted, is_fallback);
     for (size_t i = 0; i < request->charge_count; i++) {
         if (!request->has_state[i])
             continue;
@@ -251,25 +301,37 @@ static void conclude(struct limit_request *request)
 
 static void start_fallback(struct limiter *limiter, struct link *requests);
 
+/* What a limit that is not asked without the store does. */
+static void count_unasked(struct limit_request *request, const struct limit_charge *charge)
+{
+    bool is_open = charge->rule->on_store_failure == FAILURE_OPEN;
+
+    site_count_limit(request->site, charge->rule, is_open ? LIMIT_PASSED_OPEN : LIMIT_SHADOW_REFUSED);
+    if (!is_shadow(charge))
+        site_count_degraded(request->site, DEGRADED_LIMIT_OPEN);
+}
+
 /* Without the store: true when the request is decided by that, false when its local limits are still to be
  * asked. */
 static bool rule_without_store(struct limit_request *request)
 {
-    bool asks_locally = false;
+    bool asks_locally = false, is_held_locally;
 
     request->is_degraded = true;
     request->epoch_is_known = false;
     request->ruling = RULING_ADMITTED;
     for (size_t i = 0; i < request->charge_count; i++) {
-        const struct limit_rule *rule = request->charges[i].rule;
+        const struct limit_charge *charge = &request->charges[i];
 
-        request->has_state[i] = rule->on_store_failure == FAILURE_LOCAL;
-        if (rule->on_store_failure == FAILURE_CLOSED && request->ruling == RULING_ADMITTED) {
+        request->has_state[i] = charge->rule->on_store_failure == FAILURE_LOCAL;
+        if (charge->rule->on_store_failure == FAILURE_CLOSED && !is_shadow(charge) &&
+            request->ruling == RULING_ADMITTED) {
             request->ruling = RULING_UNAVAILABLE;
-            request->named = rule;
+            request->named = charge->rule;
         }
         asks_locally |= request->has_state[i];
     }
+    is_held_locally = has_enforced(request);
     if (request->ruling == RULING_UNAVAILABLE) {
         memset(request->has_state, 0, sizeof(request->has_state));
         site_count_limit(request->site, request->named, LIMIT_UNAVAILABLE);
@@ -277,11 +339,9 @@ static bool rule_without_store(struct limit_request *request)
         return true;
     }
     for (size_t i = 0; i < request->charge_count; i++)
-        if (request->charges[i].rule->on_store_failure == FAILURE_OPEN) {
-            site_count_limit(request->site, request->charges[i].rule, LIMIT_PASSED_OPEN);
-            site_count_degraded(request->site, DEGRADED_LIMIT_OPEN);
-        }
-    if (asks_locally)
+        if (!request->has_state[i])
+            count_unasked(request, &request->charges[i]);
+    if (is_held_locally)
         site_count_degraded(request->site, DEGRADED_LIMIT_LOCAL);
     return !asks_locally;
 }
@@ -337,15 +397,10 @@ static void start_fallback(struct limiter *limiter, struct link *requests)
     batch->is_fallback = true;
     while (!list_is_empty(requests)) {
         struct limit_request *request = LIST_OWNER(requests->next, struct limit_request, link);
-        struct limit_charge chosen[LIMITS_PER_REQUEST];
-        size_t count = 0;
 
-        for (size_t i = 0; i < request->charge_count; i++)
-            if (request->has_state[i])
-                chosen[count++] = request->charges[i];
         hold_site(batch, request->site);
         request->batch = batch;
-        request->tuple = tuple_new(batch, chosen, count);
+        request->tuple = tuples_new(batch, request);
         request->place = 0;
         batch->tuples[request->tuple].count = 1;
         list_leave(&request->link);

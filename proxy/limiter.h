@@ -4,6 +4,9 @@
  * a key came between: who gets in is decided by the order of arrival. Where the store fails, each limit's
  * on_store_failure speaks: closed refuses, open passes, local asks this process's own memory store, in one
  * atomic decision for all local limits of the request.
+ *
+ * A limit in shadow is decided in the same step, for what the others let pass and alone, is charged as if it were enforced,
+ * and shows in nothing but its figures.
  */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
@@ -33,7 +36,7 @@ struct limit_request {
 
     enum limit_ruling ruling;
     const struct limit_rule *named;
-    bool has_state[LIMITS_PER_REQUEST]; /* false: passed open, or the store did not say */
+    bool has_state[LIMITS_PER_REQUEST]; /* false: passed open, in shadow, or the store did not say */
     struct limit_state states[LIMITS_PER_REQUEST];
     bool is_degraded;    /* decided without the store */
     bool epoch_is_known; /* the near cache is up to date as of this decision */

@@ -63,6 +63,7 @@ struct upstream_rule {
 
 enum limit_algorithm { LIMIT_SLIDING_WINDOW };
 enum limit_missing { MISSING_IP, MISSING_SHARED, MISSING_REJECT, MISSING_SKIP };
+enum limit_mode { LIMIT_ENFORCED, LIMIT_IN_SHADOW /* counts what it would refuse, and refuses nothing */ };
 enum store_failure { FAILURE_LOCAL, FAILURE_OPEN, FAILURE_CLOSED };
 
 struct limit_rule {
@@ -77,6 +78,7 @@ struct limit_rule {
     int64_t cost;      /* of one request, or of one that does not say its own */
     struct cost_rule cost_rule;
     enum store_failure on_store_failure;
+    enum limit_mode mode;
     size_t index;
 };
 

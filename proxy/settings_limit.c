@@ -64,7 +64,8 @@ static const struct choice failures[] = {{"local", FAILURE_LOCAL, false},
                                          {"open", FAILURE_OPEN, false},
                                          {"closed", FAILURE_CLOSED, false},
                                          {NULL, 0, false}};
-static const struct choice modes[] = {{"enforce", 0, false}, {"shadow", 0, true}, {NULL, 0, false}};
+static const struct choice modes[] = {
+    {"enforce", LIMIT_ENFORCED, false}, {"shadow", LIMIT_IN_SHADOW, false}, {NULL, 0, false}};
 static const struct choice precisions[] = {{"exact", 0, false}, {"leased", 0, true}, {NULL, 0, false}};
 
 #define LIMIT(field) offsetof(struct limit_rule, field)
@@ -147,10 +148,10 @@ static const struct setting limit_rows[] = {
      .means = "Without the store: this node alone enforces the limit, everything passes, or 503."},
     {.key = "mode",
      .type = SETTING_CHOICE,
-     .offset = NOWHERE,
+     .offset = LIMIT(mode),
      .choices = modes,
      .preset = "enforce",
-     .means = "Whether refusals happen or are only counted."},
+     .means = "Whether refusals happen, or are only counted while clients notice nothing."},
     {.key = "precision",
      .type = SETTING_CHOICE,
      .offset = NOWHERE,

@@ -144,6 +144,17 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     return objection;
 }
 
+/* A limit in shadow objects to nothing. */
+static struct objection charge_or_count(struct charging *charging, const struct limit_rule *rule)
+{
+    struct objection objection = charge_limit(charging, rule);
+
+    if (objection.limit == NULL || rule->mode == LIMIT_ENFORCED)
+        return objection;
+    site_count_limit(charging->exchange->site, rule, LIMIT_SHADOW_REFUSED);
+    return no_objection;
+}
+
 struct objection charge_limits(struct exchange *exchange)
 {
     const struct route_rule *route = exchange->route;
@@ -162,7 +173,7 @@ struct objection charge_limits(struct exchange *exchange)
 
     exchange->limits.site = exchange->site;
     for (size_t i = 0; i < route->limit_count && objection.limit == NULL; i++)
-        objection = charge_limit(&charging, route->limits[i]);
+        objection = charge_or_count(&charging, route->limits[i]);
     json_body_free(&charging.body);
     return objection;
 }

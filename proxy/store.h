@@ -24,6 +24,10 @@ struct limit_charge {
     int64_t cost;                /* >= 1 */
 };
 
+/* In place of a count: a shadow, decided for those requests alone that the last tuple with a count of its own let pass, right
+ * after it. It is charged and answered as any other, and no other depends on it. */
+#define ADMIT_WHAT_PASSED INT64_C(-1)
+
 struct admit_tuple { /* `count` identical requests; a tuple without charges only asks for the epoch */
     const struct limit_charge *charges;
     size_t charge_count;

@@ -323,6 +323,7 @@ static void *make_room(void *old, size_t *room, size_t wanted, size_t each_bytes
 static void carry_out_admit(struct memory_store *self, struct memory_call *call)
 {
     size_t states = 0, widest = 0;
+    int64_t passed = 0; /* of the last tuple with a count of its own */
 
     if (call->call.is_cancelled) /* its tuples may be gone */
         return;
@@ -336,11 +337,15 @@ static void carry_out_admit(struct memory_store *self, struct memory_call *call)
     self->work = make_room(self->work, &self->work_room, widest, sizeof(*self->work));
     states = 0;
     for (size_t i = 0; i < call->tuple_count; i++) {
+        struct admit_tuple tuple = call->tuples[i];
+        bool is_shadow = tuple.count == ADMIT_WHAT_PASSED;
+
+        tuple.count = is_shadow ? passed : tuple.count;
         self->answers[i].states = self->states + states;
-        self->answers[i].admitted =
-            limit_table_decide(self->memory->limits, &call->tuples[i], store_us(self->memory), self->work,
-                               self->states + states);
-        states += call->tuples[i].charge_count;
+        self->answers[i].admitted = limit_table_decide(self->memory->limits, &tuple, store_us(self->memory),
+                                                       self->work, self->states + states);
+        passed = is_shadow ? passed : self->answers[i].admitted;
+        states += tuple.charge_count;
     }
     call->done.admit(call->arg, FAULT_NONE, self->answers, call->tuple_count);
 }

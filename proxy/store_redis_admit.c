@@ -213,15 +213,24 @@ static void place_states(struct admit_op *op)
         op->answers[i].states = op->states + at;
 }
 
-/* At least one tuple, where there are any; then as many as fit. */
+/* Does a part that ends before this tuple part a shadow from what it follows? */
+static bool is_shadow(const struct admit_op *op, size_t tuple)
+{
+    return tuple < op->count && op->tuples[tuple].count == ADMIT_WHAT_PASSED;
+}
+
+/* At least one tuple, where there are any; then as many as fit. Shadows stay with what they follow: a request has fewer of
+ * them than a call has room. */
 static size_t part_size(const struct admit_op *op, size_t first)
 {
-    size_t count = 0, charges = 0;
+    size_t count = 0, charges = 0, whole;
 
     while (first + count < op->count && count < TUPLES_PER_CALL &&
            charges + op->tuples[first + count].charge_count <= CHARGES_PER_CALL)
         charges += op->tuples[first + count++].charge_count;
-    return count;
+    for (whole = count; whole > 0 && is_shadow(op, first + whole);)
+        whole--;
+    return whole > 0 ? whole : count;
 }
 
 static void cut(struct admit_op *op)

@@ -139,15 +139,19 @@ static bool read_state(struct redis_reply *const *numbers, struct limit_state *o
 bool answer_read_admit(const struct redis_reply *result, const struct admit_tuple *tuples, size_t count,
                        struct admit_answer *answers)
 {
+    int64_t passed = 0;
     size_t at = 0;
 
     if (result->kind != REDIS_LIST)
         return false;
     for (size_t i = 0; i < count; i++) {
+        bool is_shadow = tuples[i].count == ADMIT_WHAT_PASSED;
+
         if (result->count - at < 1 + 3 * tuples[i].charge_count)
             return false;
-        if (!read_number(result->items[at++], 0, tuples[i].count, &answers[i].admitted))
+        if (!read_number(result->items[at++], 0, is_shadow ? passed : tuples[i].count, &answers[i].admitted))
             return false;
+        passed = is_shadow ? passed : answers[i].admitted;
         for (size_t j = 0; j < tuples[i].charge_count; j++, at += 3)
             if (!read_state(&result->items[at], &answers[i].states[j]))
                 return false;

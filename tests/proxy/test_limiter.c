@@ -386,6 +386,123 @@ Test(limiter, who_is_told_of_a_failure_may_make_those_leave_who_are_asked_about_
     stop();
 }
 
+/* ---- limits in shadow ---- */
+
+static int64_t decisions(const char *limit, const char *outcome)
+{
+    const char *labels[] = {limit, outcome};
+
+    return stats_total(stats_series(STATS_limit_decisions, labels));
+}
+
+Test(limiter, a_limit_in_shadow_is_a_tuple_of_its_own_for_what_passed)
+{
+    struct asker askers[4] = {0};
+
+    start();
+    for (int i = 0; i < 4; i++) {
+        charge(&askers[i], TEST_LIMIT_SHADOW, 'a', 2);
+        charge(&askers[i], TEST_LIMIT_CLOSED, 'a', 1);
+        charge(&askers[i], TEST_LIMIT_SHADOW_OPEN, 'b', 1);
+        ask(&askers[i]);
+    }
+    loop_turn(loop, 0);
+    cr_assert_eq(question(0)->count, 3, "of equal requests, once");
+    cr_assert_eq(question(0)->tuples[0].count, 4);
+    cr_assert_eq(question(0)->tuples[0].charge_count, 1);
+    cr_assert_str_eq(question(0)->tuples[0].charges[0].rule->name, "closed");
+    cr_assert_eq(question(0)->tuples[1].count, ADMIT_WHAT_PASSED);
+    cr_assert_str_eq(question(0)->tuples[1].charges[0].rule->name, "shadow");
+    cr_assert_eq(question(0)->tuples[1].charges[0].cost, 2);
+    cr_assert_eq(question(0)->tuples[2].count, ADMIT_WHAT_PASSED);
+    cr_assert_str_eq(question(0)->tuples[2].charges[0].rule->name, "shadow_open");
+    struct limit_state exhausted = EXHAUSTED, room = ROOM_FOR_5;
+    struct admit_answer answers[3] = {{3, &exhausted}, {2, &exhausted}, {3, &room}};
+    fake_tell_admit(question(0), FAULT_NONE, answers);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(askers[i].request.ruling, i < 3 ? RULING_ADMITTED : RULING_REFUSED);
+        cr_assert(!askers[i].request.has_state[0] && !askers[i].request.has_state[2],
+                  "clients are told nothing");
+        cr_assert(askers[i].request.has_state[1]);
+    }
+    cr_assert_eq(askers[0].request.states[1].available, 2, "what was left after the first of three");
+    cr_assert_eq(decisions("shadow", "admitted"), 2);
+    cr_assert_eq(decisions("shadow", "shadow_refused"), 1,
+                 "of the three that passed; the fourth was not its to judge");
+    cr_assert_eq(decisions("shadow", "refused"), 0);
+    cr_assert_eq(decisions("shadow_open", "admitted"), 3);
+    cr_assert_eq(decisions("closed", "admitted"), 3);
+    cr_assert_eq(decisions("closed", "refused"), 1);
+    stop();
+}
+
+Test(limiter, limits_in_shadow_alone_refuse_nobody_whatever_the_answer_is)
+{
+    struct asker askers[2] = {0};
+    struct limit_state never = TOO_SMALL;
+    struct admit_answer answers[2] = {{0, NULL}, {0, &never}};
+
+    start();
+    for (int i = 0; i < 2; i++) {
+        charge(&askers[i], TEST_LIMIT_SHADOW, 'a', 100);
+        ask(&askers[i]);
+    }
+    loop_turn(loop, 0);
+    cr_assert_eq(question(0)->count, 2);
+    cr_assert_eq(question(0)->tuples[0].charge_count, 0);
+    cr_assert_eq(question(0)->tuples[0].count, 2);
+    fake_tell_admit(question(0), FAULT_NONE, answers);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(askers[i].request.ruling, RULING_ADMITTED);
+        cr_assert(askers[i].request.epoch_is_known);
+    }
+    cr_assert_eq(decisions("shadow", "shadow_refused"), 2);
+    stop();
+}
+
+Test(limiter, requests_that_share_a_key_in_shadow_keep_their_order)
+{
+    struct asker askers[3] = {0};
+
+    start();
+    for (int i = 0; i < 3; i++) {
+        charge(&askers[i], TEST_LIMIT_CLOSED, i == 1 ? 'b' : 'a', 1);
+        charge(&askers[i], TEST_LIMIT_SHADOW, 'g', 1);
+        ask(&askers[i]);
+    }
+    loop_turn(loop, 0);
+    cr_assert_eq(question(0)->count, 6);
+    for (int i = 0; i < 3; i++)
+        limiter_leave(limiter, &askers[i].request);
+    stop();
+}
+
+Test(limiter, without_the_store_a_limit_in_shadow_refuses_nobody_either)
+{
+    struct asker closed = {0}, open = {0}, local = {0};
+    struct limit_state room = ROOM_FOR_5, exhausted = EXHAUSTED;
+    struct admit_answer answers[3] = {{1, &room}, {0, &exhausted}};
+
+    start();
+    charge(&closed, TEST_LIMIT_SHADOW_CLOSED, 'a', 1), ask(&closed);
+    charge(&open, TEST_LIMIT_SHADOW_OPEN, 'a', 1), ask(&open);
+    charge(&local, TEST_LIMIT_SHADOW, 'a', 1), charge(&local, TEST_LIMIT_LOCAL, 'a', 1), ask(&local);
+    loop_turn(loop, 0);
+    fake_tell_admit(question(0), FAULT_STORE_AWAY, NULL);
+    cr_assert_eq(closed.request.ruling, RULING_ADMITTED);
+    cr_assert_eq(decisions("shadow_closed", "shadow_refused"), 1, "it would have been unavailable");
+    cr_assert_eq(open.request.ruling, RULING_ADMITTED);
+    cr_assert_eq(decisions("shadow_open", "passed_open"), 1);
+    cr_assert_eq(fake_call_of(&fallback, FAKE_ADMIT, 0)->count, 2);
+    cr_assert_eq(fake_call_of(&fallback, FAKE_ADMIT, 0)->tuples[1].count, ADMIT_WHAT_PASSED);
+    fake_tell_admit(fake_call_of(&fallback, FAKE_ADMIT, 0), FAULT_NONE, answers);
+    cr_assert_eq(local.request.ruling, RULING_ADMITTED);
+    cr_assert_eq(decisions("shadow", "shadow_refused"), 1);
+    cr_assert_eq(decisions("shadow", "decided_locally"), 1);
+    cr_assert_eq(decisions("local", "admitted"), 1);
+    stop();
+}
+
 /* ---- the store is away ---- */
 
 Test(limiter, without_the_store_each_limit_says_what_happens)

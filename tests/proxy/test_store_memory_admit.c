@@ -106,6 +106,35 @@ Test(store_memory_admit, the_first_so_many_of_the_identical_ones_pass)
     tear_down(&f);
 }
 
+Test(store_memory_admit, a_shadow_is_decided_for_what_passed_and_makes_nothing_refuse)
+{
+    struct fixture f;
+    struct limit_charge enforced = charge_of(&everyone, 1, 1), watched = charge_of(&per_client, 1, 1),
+                        also_watched = charge_of(&per_client, 2, 3),
+                        too_costly = charge_of(&per_client, 3, 6);
+    struct admit_tuple tuples[] = {
+        {&enforced, 1, 6}, {&watched, 1, ADMIT_WHAT_PASSED}, {&also_watched, 1, ADMIT_WHAT_PASSED},
+        {&enforced, 1, 6}, {&watched, 1, ADMIT_WHAT_PASSED}, {&too_costly, 1, ADMIT_WHAT_PASSED}};
+
+    set_up(&f);
+    admit(&f, tuples, 6);
+    cr_assert_eq(f.admitted[0], 6);
+    cr_assert_eq(f.admitted[1], 5, "of the six");
+    cr_assert_eq(f.admitted[2], 1);
+    cr_assert_eq(f.admitted[3], 2, "8 in all: a shadow that refuses takes nothing back");
+    cr_assert_eq(f.admitted[4], 0);
+    cr_assert_eq(f.admitted[5], 0);
+    cr_assert(f.states[5].never);
+    cr_assert_eq(admit_one(&f, &enforced, 1, 1), 0);
+    clock_us += 2 * SECOND_US;
+    tuples[0].count = 1;
+    admit(&f, tuples, 2);
+    cr_assert_eq(f.admitted[0], 0);
+    cr_assert_eq(f.admitted[1], 0, "what is refused is not the shadow's to judge");
+    cr_assert_eq(f.states[1].available, 5, "and not charged to it");
+    tear_down(&f);
+}
+
 Test(store_memory_admit, principals_and_limits_are_apart)
 {
     struct fixture f;

@@ -587,6 +587,37 @@ Test(store_redis, a_batch_of_any_size_is_decided_in_order_over_all_nodes)
     cr_assert_gt(tell("PTTL w:l:{01000000000000000000000000000000}:per_client"), 0);
 }
 
+/* However the batch is cut into calls: each request is one with its shadow. */
+Test(store_redis, a_shadow_is_decided_for_what_passed_wherever_a_batch_is_cut)
+{
+    enum { REQUESTS = 100, EACH = 3 };
+    struct limit_rule enforced = rule_named("enforced", 3 * REQUESTS - 1),
+                      watched = rule_named("watched", 100), costly = rule_named("costly", 1);
+    struct limit_charge charges[EACH] = {{.rule = &enforced, .principal = {1}, .cost = 1},
+                                         {.rule = &watched, .principal = {1}, .cost = 1},
+                                         {.rule = &costly, .principal = {1}, .cost = 2}};
+    static struct admit_tuple tuples[REQUESTS * EACH];
+
+    for (int i = 0; i < REQUESTS * EACH; i++)
+        tuples[i] = (struct admit_tuple){
+            .charges = &charges[i % EACH], .charge_count = 1, .count = i % EACH == 0 ? 3 : ADMIT_WHAT_PASSED};
+    cr_assert_eq(admit(a, tuples, REQUESTS * EACH).passed, 3 * REQUESTS - 1 + 100);
+    cr_assert_eq(admit(b, tuples, 1).passed, 0);
+}
+
+Test(store_redis, a_shadow_of_what_was_refused_is_not_charged)
+{
+    struct limit_rule enforced = rule_named("enforced", 1), watched = rule_named("watched", 5);
+    struct limit_charge charges[2] = {{.rule = &enforced, .principal = {1}, .cost = 1},
+                                      {.rule = &watched, .principal = {1}, .cost = 1}};
+    struct admit_tuple tuples[] = {{&charges[0], 1, 9}, {&charges[1], 1, ADMIT_WHAT_PASSED}};
+    struct admitted admitted = admit(a, tuples, 2);
+
+    cr_assert(admitted.passed == 2 && admitted.last_available == 4);
+    admitted = admit(b, tuples, 2);
+    cr_assert(admitted.passed == 0 && admitted.last_available == 4);
+}
+
 Test(store_redis, one_key_may_stand_under_many_tuples_and_rules_of_one_name)
 {
     struct limit_rule before = rule_named("x", 10), after = rule_named("x", 10), other = rule_named("y", 4);

@@ -130,7 +130,7 @@ static const char everything[] =
     "sliding_window,\n"
     "          rate: 1000000/d, counts: requests, when_refused: refuse, cost: 5, on_store_failure: closed,\n"
     "          mode: enforce, precision: exact}\n"
-    "  everyone: {key: global, rate: 5/250ms, missing: skip, on_store_failure: open}\n"
+    "  everyone: {key: global, rate: 5/250ms, missing: skip, on_store_failure: open, mode: shadow}\n"
     "routes:\n"
     "  - match: GET,PUT /products/{id}/**\n"
     "    host: '*.Example.com'\n"
@@ -243,6 +243,8 @@ Test(accepted, every_key_of_upstreams_and_limits_reaches_its_field)
     cr_expect_eq(s->limits[1].key.parts[0].kind, LIMIT_KEY_GLOBAL);
     cr_expect(slice_eq(s->limits[1].key.kind, SLICE("global")));
     cr_expect_eq(s->limits[1].missing, MISSING_SKIP);
+    cr_expect_eq(s->limits[0].mode, LIMIT_ENFORCED);
+    cr_expect_eq(s->limits[1].mode, LIMIT_IN_SHADOW);
     cr_expect_eq(s->limits[1].limit, 5);
     cr_expect_eq(s->limits[1].window_us, 250000);
     cr_expect_eq(s->limits[1].on_store_failure, FAILURE_OPEN);

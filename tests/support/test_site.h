@@ -15,6 +15,9 @@ static const char TEST_SETTINGS[] =
     "  open: { key: global, rate: 10/s, on_store_failure: open }\n"
     "  local: { key: global, rate: 10/s, on_store_failure: local }\n"
     "  second_local: { key: global, rate: 20/s, on_store_failure: local }\n"
+    "  shadow: { key: global, rate: 5/s, on_store_failure: local, mode: shadow }\n"
+    "  shadow_closed: { key: global, rate: 5/s, on_store_failure: closed, mode: shadow }\n"
+    "  shadow_open: { key: global, rate: 5/s, on_store_failure: open, mode: shadow }\n"
     "routes:\n"
     "  - match: GET /patient\n"
     "    upstream: api\n"
@@ -28,7 +31,15 @@ static const char TEST_SETTINGS[] =
     "    cache: { ttl: 60s, lock_timeout: 60s, max_object: 1KiB, on_store_failure: bypass }\n";
 
 enum { ROUTE_PATIENT, ROUTE_HURRIED, ROUTE_BYPASSING };
-enum { TEST_LIMIT_CLOSED, TEST_LIMIT_OPEN, TEST_LIMIT_LOCAL, TEST_LIMIT_SECOND_LOCAL };
+enum {
+    TEST_LIMIT_CLOSED,
+    TEST_LIMIT_OPEN,
+    TEST_LIMIT_LOCAL,
+    TEST_LIMIT_SECOND_LOCAL,
+    TEST_LIMIT_SHADOW,
+    TEST_LIMIT_SHADOW_CLOSED,
+    TEST_LIMIT_SHADOW_OPEN,
+};
 
 static inline struct site *test_site_new(struct loop *loop)
 {

@@ -32,7 +32,7 @@ static void on_gone(void *arg)
     limiter_leave(story->limiter, &exchange->limits);
     flight_leave(story->flights, &exchange->rider);
     stream_leave(&exchange->reader);
-    stream_disown(&exchange->alone, true);
+    stage_fetch_left(exchange);
     invalidation_forget(&exchange->invalidation);
     task_cancel(story->loop, &exchange->first_pump);
     store_cancel(&exchange->peek);

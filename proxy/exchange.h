@@ -67,9 +67,11 @@ struct exchange {
     bool is_shaped;     /* conditions and range are ours to obey: the upstream is not told of them */
     struct load_plan plan;
     struct rider rider;
-    struct store_call *peek; /* a look at the store that loads nothing */
-    struct object *basis;    /* held: the upstream is asked whether it is still the same */
-    struct stream *alone;    /* owned */
+    struct store_call *peek;   /* a look at the store that loads nothing */
+    struct object *basis;      /* held: the upstream is asked whether it is still the same */
+    struct stream *alone;      /* owned */
+    struct slice *change_tags; /* what the request invalidates, if it comes about */
+    size_t change_tag_count;
     struct invalidation *invalidation;
     bool is_cache_route;
 
@@ -110,6 +112,8 @@ struct objection charge_limits(struct exchange *exchange); /* fills exchange->li
 void stage_limit(struct exchange *exchange);
 void stage_lookup(struct exchange *exchange);
 void stage_fetch(struct exchange *exchange); /* alone */
+void stage_fetch_left(
+    struct exchange *exchange); /* its client has left: what becomes of the upstream request? */
 void stage_deliver_object(struct exchange *exchange, struct object *object /* taken */);
 void stage_deliver_stream(struct exchange *exchange, struct stream *stream);
 void stage_account(struct exchange *exchange);

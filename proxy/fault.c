@@ -23,6 +23,25 @@ const char *fault_name(enum fault fault)
     return NULL;
 }
 
+bool fault_leaves_doubt(enum fault fault)
+{
+    switch (fault) {
+    case FAULT_ORIGIN_SILENT:
+    case FAULT_ORIGIN_BROKE:
+    case FAULT_ORIGIN_NONSENSE: return true;
+    case FAULT_NONE:
+    case FAULT_ORIGIN_REFUSED:
+    case FAULT_ORIGIN_CONNECT_TIMEOUT:
+    case FAULT_ORIGIN_SATURATED:
+    case FAULT_STORE_AWAY:
+    case FAULT_STORE_SILENT:
+    case FAULT_STORE_NONSENSE:
+    case FAULT_CLIENT_LEFT: return false;
+    }
+    CHECK(!"a fault is one of its own values");
+    return true;
+}
+
 int fault_status(enum fault fault)
 {
     switch (fault) {

@@ -2,6 +2,8 @@
 #ifndef WEIR_FAULT_H
 #define WEIR_FAULT_H
 
+#include <stdbool.h>
+
 enum fault {
     FAULT_NONE,
     FAULT_ORIGIN_REFUSED, /* no connection: refused, unreachable, name unknown */
@@ -16,9 +18,10 @@ enum fault {
     FAULT_CLIENT_LEFT,
 };
 
-const char *fault_name(enum fault fault);        /* for logs and metric labels: "origin_refused" */
-int fault_status(enum fault fault);              /* the status a client gets; 0: nobody to tell */
-const char *fault_code(enum fault fault);        /* the contract's code: "upstream_error", ... */
+bool fault_leaves_doubt(enum fault fault); /* the upstream may have done what it was asked all the same */
+const char *fault_name(enum fault fault);  /* for logs and metric labels: "origin_refused" */
+int fault_status(enum fault fault);        /* the status a client gets; 0: nobody to tell */
+const char *fault_code(enum fault fault);  /* the contract's code: "upstream_error", ... */
 const char *fault_proxy_error(enum fault fault); /* RFC 9209 section 2.3 error type */
 
 #endif

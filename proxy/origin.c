@@ -52,6 +52,7 @@ struct origin_fetch {
 
     struct answer answer;
     int tried_again;
+    bool is_without_body; /* which it cannot be sent again without */
     bool is_paused;
     struct mono_ms quiet_since; /* the other side last read or wrote something */
     int64_t started_us, waited_us;
@@ -198,7 +199,7 @@ static void link_broke(struct origin_fetch *fetch)
         .tried_again = fetch->tried_again,
         .retries = fetch->origin->limits.retries,
     };
-    if (fetch->state != FETCH_ASKING || !retry_may_send_again(&failed)) {
+    if (fetch->state != FETCH_ASKING || fetch->is_without_body || !retry_may_send_again(&failed)) {
         end_fetch(fetch, FAULT_ORIGIN_BROKE);
         return;
     }
@@ -539,6 +540,15 @@ void origin_resume(struct origin_fetch *fetch)
         set_deadline(fetch, fetch->origin->limits.idle_timeout_ms);
         wire_listen(&fetch->link->wire);
     }
+}
+
+bool origin_let_go_of_body(struct origin_fetch *fetch)
+{
+    if (fetch->link == NULL || fetch->state == FETCH_CONNECTING || !wire_is_sent(&fetch->link->wire))
+        return false;
+    fetch->is_without_body = true;
+    fetch->body = slice_of(NULL, 0);
+    return true;
 }
 
 int64_t origin_waited_us(const struct origin_fetch *fetch)

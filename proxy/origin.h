@@ -72,6 +72,8 @@ void origin_cancel(
  */
 void origin_pause(struct origin_fetch *fetch);
 void origin_resume(struct origin_fetch *fetch);
+/* True: all of the request has left, so its body may go; it is not sent a second time any more. */
+bool origin_let_go_of_body(struct origin_fetch *fetch);
 int64_t origin_waited_us(const struct origin_fetch *fetch); /* from start to the response head, for metrics */
 size_t origin_under_way(const struct origin *origin);
 

@@ -160,19 +160,10 @@ static void on_invalidated(void *arg, int64_t epoch)
  * meanwhile. */
 static bool starts_invalidation(struct exchange *exchange)
 {
-    const struct route_rule *route = exchange->route;
-    int status = exchange->alone->status;
-    struct slice *tags;
-    size_t count;
-
-    if (route->invalidate_count == 0 || status < 200 || status > 399)
+    if (exchange->change_tag_count == 0 || !status_tells_of_change(exchange->alone->status))
         return false;
-    tags = client_alloc(exchange->client, route->invalidate_count * sizeof(*tags));
-    count = expand_tags(exchange, route->invalidates, route->invalidate_count, tags);
-    if (count == 0)
-        return false;
-    exchange->invalidation =
-        invalidator_ask(exchange->story->invalidator, tags, count, on_invalidated, exchange);
+    exchange->invalidation = invalidator_ask(exchange->story->invalidator, exchange->change_tags,
+                                             exchange->change_tag_count, on_invalidated, exchange);
     return true;
 }
 
@@ -210,18 +201,54 @@ static void on_head(void *arg)
         stage_deliver_stream(exchange, exchange->alone);
 }
 
+/* Nobody knows whether the upstream did what it was asked. */
+static void invalidate_in_doubt(struct exchange *exchange)
+{
+    struct invalidation *invalidation;
+
+    if (exchange->change_tag_count == 0 || !fault_leaves_doubt(exchange->alone->fault))
+        return;
+    invalidation = invalidator_ask(exchange->story->invalidator, exchange->change_tags,
+                                   exchange->change_tag_count, NULL, NULL);
+    invalidation_forget(&invalidation);
+}
+
 /* Before a head came there is nothing to deliver; after it, the reader sees the end for itself. */
 static void on_end(void *arg)
 {
     struct exchange *exchange = arg;
 
-    if (!exchange->alone->has_head || (is_confirmation(exchange) && exchange->alone->fault != FAULT_NONE))
+    if (!exchange->alone->has_head || (is_confirmation(exchange) && exchange->alone->fault != FAULT_NONE)) {
+        invalidate_in_doubt(exchange);
         refuse_fault(exchange, exchange->alone->fault);
-    else if (is_confirmation(exchange))
+    } else if (is_confirmation(exchange))
         deliver_basis(exchange);
 }
 
 static const struct stream_owner ALONE = {on_head, NULL, on_end};
+
+/* Now, for when the client has left its memory takes no more. */
+static void expand_change(struct exchange *exchange)
+{
+    const struct route_rule *route = exchange->route;
+
+    if (route->invalidate_count == 0)
+        return;
+    exchange->change_tags =
+        client_alloc(exchange->client, route->invalidate_count * sizeof(*exchange->change_tags));
+    exchange->change_tag_count =
+        expand_tags(exchange, route->invalidates, route->invalidate_count, exchange->change_tags);
+}
+
+void stage_fetch_left(struct exchange *exchange)
+{
+    bool awaits_outcome =
+        exchange->alone != NULL && !exchange->alone->has_head && exchange->change_tag_count > 0;
+
+    if (!awaits_outcome || !aftermath_begin(exchange->story->aftermaths, &exchange->alone,
+                                            exchange->change_tags, exchange->change_tag_count))
+        stream_disown(&exchange->alone, true);
+}
 
 void stage_fetch(struct exchange *exchange)
 {
@@ -237,5 +264,6 @@ void stage_fetch(struct exchange *exchange)
         exchange->is_shaped = false; /* the upstream has the client's conditions */
         build_origin_request(exchange, false, &request);
     }
+    expand_change(exchange);
     exchange->alone = stream_start(exchange->site, exchange->route->upstream, &request, &ALONE, exchange);
 }

@@ -30,6 +30,7 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
     story->limiter = limiter_new(loop, store, fallback);
     story->flights = flights_new(loop, store);
     story->invalidator = invalidator_new(loop, store, stats);
+    story->aftermaths = aftermaths_new(story->invalidator);
     story->principals = principals_new();
     store->on_wake = on_wake;
     store->on_wake_arg = story;
@@ -44,12 +45,14 @@ void story_set_site(struct story *story, struct site *site)
 
 bool story_is_quiet(const struct story *story)
 {
-    return flights_under_way(story->flights) == 0 && invalidator_asking(story->invalidator) == 0;
+    return flights_under_way(story->flights) == 0 && aftermaths_under_way(story->aftermaths) == 0 &&
+           invalidator_asking(story->invalidator) == 0;
 }
 
 void story_stop(struct story *story)
 {
     flights_cancel(story->flights);
+    aftermaths_hurry(story->aftermaths);
 }
 
 void story_free(struct story *story)
@@ -57,6 +60,7 @@ void story_free(struct story *story)
     CHECK(story->exchanges == 0);
     flights_free(story->flights);
     limiter_free(story->limiter);
+    aftermaths_free(story->aftermaths);
     invalidator_free(story->invalidator);
     principals_free(story->principals);
     story->store->ops->free(story->store);

@@ -3,6 +3,7 @@
 #ifndef WEIR_STORY_H
 #define WEIR_STORY_H
 
+#include "aftermath.h"
 #include "flight.h"
 #include "front.h"
 #include "invalidator.h"
@@ -18,6 +19,7 @@ struct story {
     struct limiter *limiter;
     struct flights *flights;
     struct invalidator *invalidator;
+    struct aftermaths *aftermaths;
     struct stats *stats;
     struct site *site;
     struct principals *principals;
@@ -29,7 +31,8 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
                         struct stats *stats);
 void story_set_site(struct story *story,
                     struct site *site); /* takes the reference; requests under way keep theirs */
-/* Nothing is left to do behind the clients' backs: no load, no invalidation on its way to the store. */
+/* Nothing is left to do behind the clients' backs: no load, no change that is awaited, no
+ * invalidation on its way to the store. */
 bool story_is_quiet(const struct story *story);
 void story_stop(
     struct story *story); /* ends what is; turn the loop, so that the store hears of it, then free */

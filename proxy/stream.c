@@ -273,6 +273,17 @@ void stream_disown(struct stream **taken, bool cancel)
     stream_unref(stream);
 }
 
+bool stream_outlives_client(struct stream *stream)
+{
+    return stream->fetch != NULL && origin_let_go_of_body(stream->fetch);
+}
+
+void stream_pass_on(struct stream *stream, const struct stream_owner *owner, void *owner_arg)
+{
+    stream->owner = owner;
+    stream->owner_arg = owner_arg;
+}
+
 void stream_keep(struct stream *stream, size_t max_bytes)
 {
     CHECK(stream->got_bytes == 0);

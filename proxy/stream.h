@@ -70,6 +70,10 @@ struct stream *stream_start(struct site *site, const struct upstream_rule *upstr
 /* Gives the owner's reference back; its callbacks will not run any more. With `cancel` the upstream request
  * ends too. */
 void stream_disown(struct stream **stream, bool cancel);
+/* True: the request has left whole, and goes on without the memory its body is in. False: it cannot. */
+bool stream_outlives_client(struct stream *stream);
+/* From now on another is told; its reference, too, is the other's. */
+void stream_pass_on(struct stream *stream, const struct stream_owner *owner, void *owner_arg);
 void stream_keep(struct stream *stream,
                  size_t max_bytes); /* before the first body byte, i.e. in on_head at the latest */
 

@@ -1,11 +1,12 @@
 """What a hostile client may try on a cache that others share, and what an odd one may send."""
 
+import signal
 import threading
 
 import pytest
 
 from weir import Background, wait_until
-from wire import PATIENCE_S
+from wire import PATIENCE_S, request_bytes
 
 CACHED = [{"match": "GET /c/{id}", "cache": {"ttl": "60s", "tags": ["c:{id}"]}},
           {"match": "PUT /c/{id}", "invalidates": ["c:{id}"]}, {"match": "/**"}]
@@ -95,6 +96,66 @@ def test_a_copy_stands_in_for_a_failure_whatever_that_says(memory_fleet, scripte
     assert node.get("/c/1").text == "good"
     wait_until(lambda: node.get("/c/1")["x-cache"] == "STALE", "the copy is stale")
     assert node.get("/c/1").text == "good"
+
+
+def changes_when_told(talk, request):
+    """A resource with a state, which a PUT changes when `talk.upstream.may_change` is set, and answers as `talk.upstream.ending` says."""
+    upstream = talk.upstream
+    if request.method != "PUT":
+        talk.answer(200, {}, b"new" if upstream.has_changed else b"old")
+        return
+    assert upstream.may_change.wait(PATIENCE_S)
+    upstream.has_changed = True
+    upstream.ending(talk)
+
+
+def stateful(scripted, ending):
+    upstream = scripted(changes_when_told, each=True)
+    upstream.may_change, upstream.has_changed, upstream.ending = threading.Event(), False, ending
+    return upstream
+
+
+@pytest.mark.parametrize("body", [b"new", b"new" * 100000, None], ids=["short", "long", "none"])
+def test_a_change_whose_client_has_left_still_invalidates(fleet, scripted, body):
+    upstream = stateful(scripted, lambda talk: talk.answer(200))
+    first, second = fleet.start(upstream.url, CACHED)
+    assert first.get("/c/1").text == "old"
+    with first.connect() as client:
+        client.send(request_bytes("PUT", "/c/1", (), body))
+        upstream.wait_requests(2)
+        client.reset()
+    wait_until(lambda: first.metric("weir_requests_total", status="499") == 1, "the departure is noticed")
+    upstream.may_change.set()
+    wait_until(lambda: second.get("/c/1").text == "new", "the new state is served")
+    assert first.get("/c/1").text == "new"
+
+
+@pytest.mark.parametrize("ending", [lambda talk: talk.reset(), lambda talk: talk.send(b"nonsense\r\n\r\n"),
+                                    lambda talk: talk.wait_closed()], ids=["breaks", "nonsense", "silent"])
+def test_a_change_of_which_nobody_knows_whether_it_was_made_invalidates(fleet, scripted, ending):
+    upstream = stateful(scripted, ending)
+    upstream.may_change.set()
+    first, second = fleet.start({"servers": [upstream.url], "first_byte_timeout": "200ms", "retries": 0}, CACHED)
+    assert first.get("/c/1").text == "old"
+    assert first.ask("PUT", "/c/1", body=b"new").status in (502, 504)
+    wait_until(lambda: second.get("/c/1").text == "new", "the new state is served")
+    assert first.get("/c/1").text == "new"
+
+
+def test_a_stopped_node_awaits_the_change_of_a_client_that_left(redis_fleet, scripted):
+    upstream = stateful(scripted, lambda talk: talk.answer(200))
+    first, second = redis_fleet.start(upstream.url, CACHED)
+    assert second.get("/c/1").text == "old"
+    with first.connect() as client:
+        client.send(request_bytes("PUT", "/c/1", (), b"new"))
+        upstream.wait_requests(2)
+        client.reset()
+    wait_until(lambda: first.metric("weir_requests_total", status="499") == 1, "the departure is noticed")
+    first.signal(signal.SIGTERM)
+    upstream.may_change.set()
+    assert first.wait() == 0
+    redis_fleet.remove(first)
+    assert second.get("/c/1").text == "new"
 
 
 def test_a_client_of_http_1_0_need_not_name_a_host(memory_fleet, scripted):

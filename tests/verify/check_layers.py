@@ -66,7 +66,7 @@ MODULES = {
         "principals": ["principals"],
     },
     STORY: {
-        "story": ["story", "exchange", "stage_*", "refresh"],
+        "story": ["story", "exchange", "stage_*", "refresh", "aftermath"],
     },
     PROCESS: {
         "process": ["main", "commands", "server", "worker", "listener", "listener_*", "reload", "admin", "admin_*"],

@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-enum { KEEP_IDLE_MS = 60 * 1000, READ_BYTES = 64 * 1024 /* one event reads no more */ };
+enum { READ_BYTES = 64 * 1024 /* one event reads no more */ };
 
 enum fetch_state {
     FETCH_WAITING,    /* in line for a connection */
@@ -461,7 +461,7 @@ static void on_room(void *arg)
 struct origin *origin_new(struct loop *loop, struct resolver *resolver, const struct origin_limits *limits)
 {
     struct origin *origin = must_alloc(sizeof(*origin));
-    int64_t keep_idle_ms = limits->keep_idle_ms != 0 ? limits->keep_idle_ms : KEEP_IDLE_MS;
+    int64_t keep_idle_ms = limits->keep_idle_ms != 0 ? limits->keep_idle_ms : limits->idle_timeout_ms;
 
     origin->loop = loop;
     origin->resolver = resolver;

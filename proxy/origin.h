@@ -30,7 +30,7 @@ struct origin_limits {
     int64_t connect_timeout_ms, first_byte_timeout_ms, idle_timeout_ms;
     int max_connections, max_pending; /* of this worker's pool */
     int retries;
-    int64_t keep_idle_ms; /* how long an unused connection is kept; 0: a minute */
+    int64_t keep_idle_ms; /* how long an unused connection is kept; 0: idle_timeout */
 };
 
 struct origin_request {

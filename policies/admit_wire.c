@@ -17,7 +17,7 @@ static size_t put_double(int64_t number, char *out)
     double value = (double)number;
     uint64_t bits;
 
-    CHECK(number >= -1 && number <= SLIDING_WINDOW_EXACT);
+    CHECK(number >= -1 && number <= LIMIT_EXACT);
     memcpy(&bits, &value, sizeof(bits));
     return put_little_endian(bits, sizeof(bits), out);
 }
@@ -29,14 +29,44 @@ size_t admit_wire_tuple(int64_t count, size_t charges, char *out)
     return len + put_little_endian(charges, 1, out + len);
 }
 
-size_t admit_wire_charge(size_t key, const struct sliding_rule *rule, int64_t cost, char *out)
+static char letter_of(enum limit_algorithm algorithm)
+{
+    switch (algorithm) { /* no default: a new algorithm must be given a letter before it compiles */
+    case LIMIT_SLIDING_WINDOW: return 's';
+    case LIMIT_SLIDING_LOG: return 'l';
+    case LIMIT_TOKEN_BUCKET: return 't';
+    case LIMIT_FIXED_WINDOW: return 'f';
+    }
+    CHECK(!"an algorithm is one of its own values");
+    return 0;
+}
+
+/* What an algorithm needs beside limit and window. */
+static int64_t extra_of(const struct limit_terms *terms)
+{
+    switch (terms->algorithm) {
+    case LIMIT_SLIDING_WINDOW: return 0;
+    case LIMIT_SLIDING_LOG: return 0;
+    case LIMIT_TOKEN_BUCKET: return terms->burst;
+    case LIMIT_FIXED_WINDOW: return (int64_t)terms->calendar;
+    }
+    return 0;
+}
+
+size_t admit_wire_charge(size_t key, const struct limit_terms *terms, int64_t cost, char *out)
 {
     CHECK(key <= ADMIT_WIRE_MAX_KEYS);
     size_t len = put_little_endian(key, 2, out);
-    out[len++] = 's';
-    len += put_double(rule->limit, out + len);
-    len += put_double(rule->window_us, out + len);
-    len += put_double(rule->tick_us, out + len);
+    out[len++] = letter_of(terms->algorithm);
+    len += put_double(terms->limit, out + len);
+    len += put_double(terms->window_us, out + len);
+    len += put_double(terms->tick_us, out + len);
+    len += put_double(extra_of(terms), out + len);
     len += put_double(cost, out + len);
     return len;
+}
+
+char admit_wire_reading(const struct limit_terms *terms)
+{
+    return terms->algorithm == LIMIT_SLIDING_LOG ? ADMIT_WIRE_LOG : ADMIT_WIRE_WHOLE;
 }

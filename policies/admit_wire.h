@@ -5,13 +5,13 @@
 #ifndef WEIR_ADMIT_WIRE_H
 #define WEIR_ADMIT_WIRE_H
 
-#include "sliding_window.h"
+#include "budget.h"
 
 #include <stddef.h>
 
 enum {
     ADMIT_WIRE_TUPLE_BYTES = 9,
-    ADMIT_WIRE_CHARGE_BYTES = 35,
+    ADMIT_WIRE_CHARGE_BYTES = 43,
     ADMIT_WIRE_MAX_CHARGES = 255,
     ADMIT_WIRE_MAX_KEYS = 65535
 };
@@ -19,6 +19,11 @@ enum {
 /* A tuple's count may be -1: a shadow of the tuple before it. Each writes its fixed number of bytes to `out` and returns it. A tuple is followed by its charges. */
 size_t admit_wire_tuple(int64_t count, size_t charges, char *out);
 /* key: the index in KEYS as Lua counts, so that the first limit key is 2. */
-size_t admit_wire_charge(size_t key, const struct sliding_rule *rule, int64_t cost, char *out);
+size_t admit_wire_charge(size_t key, const struct limit_terms *terms, int64_t cost, char *out);
+
+/* The byte by which the script knows how to read a key; of a key with several charges ADMIT_WIRE_LOG wins. */
+#define ADMIT_WIRE_LOG 'l'
+#define ADMIT_WIRE_WHOLE '-'
+char admit_wire_reading(const struct limit_terms *terms);
 
 #endif

@@ -1,13 +1,6 @@
 /* Sliding window: how much of a limit is left for one key, and when will more be? */
 #include "sliding_window.h"
 
-enum { US_PER_MS = 1000, TTL_SLACK_MS = 1000 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t window_ticks(const struct sliding_rule *rule)
 {
     return rule->window_us / rule->tick_us;
@@ -25,7 +18,7 @@ static int64_t window_start_us(const struct sliding_window *state, const struct 
 
 int64_t sliding_window_tick(int64_t limit, int64_t window_us)
 {
-    static const int64_t ticks_us[] = {1, US_PER_MS};
+    static const int64_t ticks_us[] = {1, LIMIT_US_PER_MS};
 
     if (limit < 1 || window_us < 1 || window_us > SLIDING_WINDOW_MAX_US)
         return 0;
@@ -43,6 +36,11 @@ static bool is_sane(const struct sliding_window *state)
            state->current < SLIDING_WINDOW_EXACT && state->previous < SLIDING_WINDOW_EXACT;
 }
 
+int64_t sliding_window_remembered(const struct sliding_window *state)
+{
+    return is_sane(state) ? state->current + state->previous : 0;
+}
+
 bool sliding_window_advance(struct sliding_window *state, const struct sliding_rule *rule, int64_t now_us)
 {
     const struct sliding_window was = *state;
@@ -53,20 +51,20 @@ bool sliding_window_advance(struct sliding_window *state, const struct sliding_r
     if (!is_sane(&was))
         return false;
     if (was.stamp_us > now_us + rule->window_us) {
-        state->current = smaller(rule->limit, was.current + was.previous);
+        state->current = limit_smaller(rule->limit, was.current + was.previous);
         return true;
     }
     bool is_same_length = was.window_us == rule->window_us;
-    int64_t current = is_same_length ? was.current : smaller(rule->limit, was.current + was.previous);
+    int64_t current = is_same_length ? was.current : limit_smaller(rule->limit, was.current + was.previous);
     int64_t previous = is_same_length ? was.previous : 0;
     if (was.stamp_us > now_us)
         state->stamp_us = was.stamp_us;
     int64_t turns = state->stamp_us / rule->window_us - was.stamp_us / rule->window_us;
     if (turns == 0) {
-        state->current = smaller(current, most);
-        state->previous = smaller(previous, most);
+        state->current = limit_smaller(current, most);
+        state->previous = limit_smaller(previous, most);
     } else if (turns == 1) {
-        state->previous = smaller(current, most);
+        state->previous = limit_smaller(current, most);
     }
     return false;
 }
@@ -85,7 +83,7 @@ int64_t sliding_window_available(const struct sliding_window *state, const struc
 int64_t sliding_window_passing(const struct sliding_window *state, const struct sliding_rule *rule,
                                int64_t cost, int64_t count)
 {
-    return smaller(count, sliding_window_available(state, rule) / cost);
+    return limit_smaller(count, sliding_window_available(state, rule) / cost);
 }
 
 void sliding_window_charge(struct sliding_window *state, int64_t units)
@@ -122,7 +120,5 @@ int64_t sliding_window_retry_us(const struct sliding_window *state, const struct
 
 int64_t sliding_window_ttl_ms(const struct sliding_window *state, int64_t now_us)
 {
-    int64_t left_us = state->stamp_us + 2 * state->window_us - now_us;
-
-    return (left_us + US_PER_MS - 1) / US_PER_MS + TTL_SLACK_MS;
+    return limit_ttl_ms(state->stamp_us + 2 * state->window_us, now_us);
 }

@@ -14,16 +14,14 @@
 #ifndef WEIR_SLIDING_WINDOW_H
 #define WEIR_SLIDING_WINDOW_H
 
+#include "limit_numbers.h"
+
 #include <stdbool.h>
-#include <stdint.h>
 
-/* Every product must stay below this, and every moment (year 2112) and window (35 years) far enough below it
- * to be added. */
-#define SLIDING_WINDOW_EXACT (INT64_C(1) << 53)
-#define SLIDING_WINDOW_MAX_US (INT64_C(1) << 50)
-#define SLIDING_WINDOW_LAST_US (INT64_C(1) << 52)
-
-#define SLIDING_WINDOW_NEVER (-1) /* no waiting helps: the cost is above the limit */
+#define SLIDING_WINDOW_EXACT LIMIT_EXACT
+#define SLIDING_WINDOW_MAX_US LIMIT_MAX_US
+#define SLIDING_WINDOW_LAST_US LIMIT_LAST_US
+#define SLIDING_WINDOW_NEVER LIMIT_NEVER
 
 struct sliding_rule {
     int64_t limit;     /* units per window, >= 1 */
@@ -49,6 +47,9 @@ int64_t sliding_window_tick(int64_t limit, int64_t window_us);
  * most up to the limit, as admitted in the window of its stamp. A count above a lowered limit stays what it
  * is. */
 bool sliding_window_advance(struct sliding_window *state, const struct sliding_rule *rule, int64_t now_us);
+
+/* Units that both its windows hold, of a state as it was stored; 0 if it is not sane. */
+int64_t sliding_window_remembered(const struct sliding_window *state);
 
 /* How many of `count` identical requests of `cost` (>= 1) pass, one after another: the first so many. */
 int64_t sliding_window_passing(const struct sliding_window *state, const struct sliding_rule *rule,

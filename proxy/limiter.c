@@ -213,8 +213,8 @@ static void name_refusing(struct limit_request *request)
         if (!request->has_state[i])
             continue;
         places[count] = i;
-        standings[count++] = (struct limit_standing){request->charges[i].rule->limit, state->available,
-                                                     state->retry_after_us, state->never};
+        standings[count++] = (struct limit_standing){limit_rule_capacity(request->charges[i].rule),
+                                                     state->available, state->retry_after_us, state->never};
     }
     CHECK(count > 0); /* a request without limits is never refused by one */
     verdict = verdict_reach(standings, count);

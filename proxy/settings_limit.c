@@ -1,47 +1,11 @@
 /* Settings limit: how much one caller may take, of what, and what happens when it cannot be decided. */
 #include "settings_limit_cost.h"
 #include "settings_limit_key.h"
+#include "settings_limit_rate.h"
 #include "settings_sections.h"
-#include "settings_units.h"
-#include "sliding_window.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-static const int64_t longest_window_us = INT64_C(30) * 86400 * 1000000;
-
-/* ---- rate ---- */
-
-static void read_limit_rate(struct draft *draft, const struct node *node, void *into)
-{
-    static const char shape[] = "a rate such as 20/s, 100/m, 5000/h, 50000/d or 5/250ms";
-    struct limit_rule *rule = into;
-    const char *text;
-    struct rate rate;
-
-    if (!want_text(draft, node, shape, &text))
-        return;
-    if (!read_rate(text, &rate)) {
-        complain_value(draft->complaints, node, "%s is not %s; both its parts must be at least 1",
-                       quote(text).text, shape);
-        return;
-    }
-    if (rate.window_us > longest_window_us) {
-        complain_value(draft->complaints, node, "the window of %s is out of range; allowed is 1ms to 30d",
-                       quote(text).text);
-        return;
-    }
-    rule->tick_us = sliding_window_tick(rate.units, rate.window_us);
-    if (rule->tick_us == 0) {
-        complain_value(draft->complaints, node,
-                       "%s is too large to be decided exactly; units times milliseconds of the window must "
-                       "stay below 2^53",
-                       quote(text).text);
-        return;
-    }
-    rule->limit = rate.units;
-    rule->window_us = rate.window_us;
-}
 
 /* ---- the table ---- */
 
@@ -52,9 +16,9 @@ static const struct choice missings[] = {{"ip", MISSING_IP, false},
                                          {NULL, 0, false}};
 static const struct choice unknowns[] = {{"own", 0, false}, {"ip", 0, true}, {NULL, 0, false}};
 static const struct choice algorithms[] = {{"sliding_window", LIMIT_SLIDING_WINDOW, false},
-                                           {"sliding_log", 0, true},
-                                           {"token_bucket", 0, true},
-                                           {"fixed_window", 0, true},
+                                           {"sliding_log", LIMIT_SLIDING_LOG, false},
+                                           {"token_bucket", LIMIT_TOKEN_BUCKET, false},
+                                           {"fixed_window", LIMIT_FIXED_WINDOW, false},
                                            {"concurrency", 0, true},
                                            {NULL, 0, false}};
 static const struct choice countings[] = {{"requests", 0, false}, {"misses", 0, true}, {NULL, 0, false}};
@@ -106,12 +70,15 @@ static const struct setting limit_rows[] = {
     {.key = "rate",
      .type = SETTING_OWN,
      .read = read_limit_rate,
-     .shape = "N/s, N/m, N/h, N/d or N/DURATION",
+     .shape = LIMIT_RATE_FORMS,
      .means = "Units per window; the window is 1ms to 30d, and units times window must stay exact."},
     {.key = "burst",
-     .type = SETTING_LATER,
-     .shape = "a whole number",
-     .means = "Capacity of a token bucket."},
+     .type = SETTING_OWN,
+     .read = read_limit_burst,
+     .shape = "a whole number of at least 1",
+     .means =
+         "With token_bucket: units that can be taken at once after a rest; the units of the rate if left "
+         "out."},
     {.key = "max", .type = SETTING_LATER, .shape = "a whole number", .means = "Requests at a time."},
     {.key = "lease",
      .type = SETTING_LATER,
@@ -137,7 +104,7 @@ static const struct setting limit_rows[] = {
      .type = SETTING_OWN,
      .read = read_limit_cost,
      .preset = "1",
-     .shape = "a whole number of at least 1, at most the units of the rate, or a map",
+     .shape = "a whole number of at least 1, at most the units of the rate or the burst, or a map",
      .means = "Units that one request takes; a map says where the request tells them."},
     {.key = "plans", .type = SETTING_LATER, .shape = "a map", .means = "Rates by the caller's plan."},
     {.key = "on_store_failure",
@@ -161,22 +128,35 @@ static const struct setting limit_rows[] = {
 };
 const struct section section_limit = SECTION_OF("limits.NAME", limit_rows);
 
-/* What rate and cost mean together depends on the algorithm: where another one was asked for, that was
- * refused already. */
-static void check_limit(struct draft *draft, const struct node *node, const struct limit_rule *rule)
+static bool is_known_algorithm(const struct node *node)
 {
-    const struct node *algorithm = node_member(node, "algorithm"), *cost = node_member(node, "cost");
+    if (node == NULL)
+        return true;
+    for (const struct choice *choice = algorithms; choice->word != NULL; choice++)
+        if (node->kind == NODE_TEXT && strcmp(node->text, choice->word) == 0)
+            return !choice->is_later;
+    return false;
+}
 
-    if (algorithm != NULL && (algorithm->kind != NODE_TEXT || strcmp(algorithm->text, "sliding_window") != 0))
-        return;
-    if (node_member(node, "rate") == NULL)
-        complain_value(draft->complaints, node,
-                       "rate is missing; it must be a rate such as 20/s, 100/m or 5/250ms");
-    if (cost != NULL && rule->limit > 0 && rule->cost > rule->limit)
+static void check_cost(struct draft *draft, const struct node *node, const struct limit_rule *rule)
+{
+    const struct node *cost = node_member(node, "cost");
+    int64_t capacity = limit_rule_capacity(rule);
+
+    if (cost != NULL && capacity > 0 && rule->cost > capacity)
         complain_value(draft->complaints, cost,
-                       "%" PRId64 " is above the %" PRId64
-                       " units of the rate, so no request could ever pass",
-                       rule->cost, rule->limit);
+                       "%" PRId64 " is above the %" PRId64 " units of the %s, so no request could ever pass",
+                       rule->cost, capacity, node_member(node, "burst") != NULL ? "burst" : "rate");
+}
+
+/* What the keys mean together depends on the algorithm: one that this release does not have was refused
+ * already. */
+static void check_limit(struct draft *draft, const struct node *node, struct limit_rule *rule)
+{
+    if (!is_known_algorithm(node_member(node, "algorithm")))
+        return;
+    check_limit_rate(draft, node, rule);
+    check_cost(draft, node, rule);
 }
 
 void read_limits(struct draft *draft, const struct node *node, void *into)

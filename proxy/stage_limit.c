@@ -55,11 +55,11 @@ static size_t standings_of(const struct exchange *exchange, struct ratelimit_ite
 
         if (!exchange->limits.has_state[i])
             continue;
-        standings[count] =
-            (struct limit_standing){rule->limit, state->available, state->retry_after_us, state->never};
+        standings[count] = (struct limit_standing){limit_rule_capacity(rule), state->available,
+                                                   state->retry_after_us, state->never};
         items[count] = (struct ratelimit_item){.name = slice_text(rule->name),
-                                               .limit = rule->limit,
-                                               .window_us = rule->window_us,
+                                               .limit = limit_rule_capacity(rule),
+                                               .window_us = limit_rule_period_us(rule),
                                                .available = state->available,
                                                .reset_us = state->reset_us,
                                                .retry_after_us = state->never ? -1 : state->retry_after_us};

@@ -13,18 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS = 16 };
+enum {
+    SHARDS = 16,
+    MOST_RUNS_PER_SHARD = 2 << 20, /* 32 MiB */
+    FORGOTTEN_AT_ONCE = 8,
+};
 
 struct tracked_key {
     struct expiry_node node; /* first; expires_at in microseconds of the store's clock */
     unsigned char principal[16];
     uint64_t rule_print; /* of the limit's name: a reload keeps what was counted */
-    struct sliding_window state;
+    struct budget budget;
+    struct limit_shard *shard;
 };
 
 struct limit_shard {
     pthread_mutex_t lock;
     struct expiry_map keys;
+    size_t runs; /* room of all its logs' rings */
 } __attribute__((aligned(64)));
 
 struct limit_table {
@@ -38,9 +44,23 @@ static struct tracked_key *key_of(struct expiry_node *node)
     return (struct tracked_key *)(void *)node; /* its first member */
 }
 
+static size_t room_of(const struct budget *budget)
+{
+    return budget->algorithm == LIMIT_SLIDING_LOG ? budget->of.log.room : 0;
+}
+
+static struct log_run *ring_of(const struct budget *budget)
+{
+    return budget->algorithm == LIMIT_SLIDING_LOG ? budget->of.log.ring : NULL;
+}
+
 static void free_key(struct expiry_node *node)
 {
-    free(key_of(node));
+    struct tracked_key *key = key_of(node);
+
+    key->shard->runs -= room_of(&key->budget);
+    free(ring_of(&key->budget));
+    free(key);
 }
 
 static unsigned shard_index(uint64_t hash)
@@ -51,17 +71,6 @@ static unsigned shard_index(uint64_t hash)
 static struct limit_shard *shard_of(struct limit_table *table, uint64_t hash)
 {
     return &table->shards[shard_index(hash)];
-}
-
-static struct sliding_rule rule_of(const struct limit_charge *charge)
-{
-    const struct limit_rule *rule = charge->rule;
-
-    switch (rule->algorithm) { /* each algorithm has a state of its own: a new one must be thought of here */
-    case LIMIT_SLIDING_WINDOW: break;
-    }
-    return (struct sliding_rule){
-        .limit = rule->limit, .window_us = rule->window_us, .tick_us = rule->tick_us};
 }
 
 static void name_key(const struct limit_table *table, const struct limit_charge *charge,
@@ -115,23 +124,50 @@ static void unlock_shards(struct limit_table *table, unsigned shards)
             pthread_mutex_unlock(&table->shards[i].lock);
 }
 
-/* Copies the state and brings it to the present; an ended one counts as never seen. */
-static void load_state(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
-                       struct limit_work *work)
+/* Copies the budget and brings it to the present; an ended one counts as never seen. The copy has the same
+ * ring, into which nothing is written before a charge. */
+static void load_budget(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
+                        struct limit_work *work)
 {
-    struct sliding_rule rule = rule_of(charge);
+    struct limit_terms terms = limit_rule_terms(charge->rule);
 
-    work->state = (struct sliding_window){0};
+    work->budget = (struct budget){.algorithm = terms.algorithm};
     work->tracked = find(shard_of(table, work->hash), charge, work);
     if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
-        work->state = work->tracked->state;
-    work->must_keep = sliding_window_advance(&work->state, &rule, now_us);
+        work->budget = work->tracked->budget;
+    work->must_keep = budget_advance(&work->budget, &terms, now_us);
 }
 
-static void store_state(struct tracked_key *key, int64_t now_us, const struct limit_work *work)
+/* Takes what passes. A ring that is full is left to the tracked key, which frees it when it takes the new
+ * one. */
+static void charge_budget(struct budget *budget, int64_t units)
 {
-    key->state = work->state;
-    key->node.expires_at = now_us + sliding_window_ttl_ms(&work->state, now_us) * 1000;
+    uint32_t room = budget_room_wanted(budget);
+
+    if (room > 0)
+        sliding_log_move(&budget->of.log, must_alloc(room * sizeof(struct log_run)), room);
+    budget_charge(budget, units);
+}
+
+static void store_budget(struct tracked_key *key, const struct limit_charge *charge, int64_t now_us,
+                         const struct limit_work *work)
+{
+    struct limit_terms terms = limit_rule_terms(charge->rule);
+
+    key->shard->runs += room_of(&work->budget);
+    key->shard->runs -= room_of(&key->budget);
+    if (ring_of(&key->budget) != ring_of(&work->budget))
+        free(ring_of(&key->budget));
+    key->budget = work->budget;
+    key->node.expires_at = now_us + budget_ttl_ms(&work->budget, &terms, now_us) * 1000;
+}
+
+static void forget_soonest(struct limit_shard *shard)
+{
+    struct expiry_node *forgotten = expiry_map_soonest(&shard->keys);
+
+    expiry_map_remove(&shard->keys, forgotten);
+    free_key(forgotten);
 }
 
 static void track_key(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
@@ -141,40 +177,49 @@ static void track_key(struct limit_table *table, const struct limit_charge *char
     struct tracked_key *key = must_alloc(sizeof(*key));
 
     expiry_map_sweep(&shard->keys, now_us, free_key);
-    if (shard->keys.count >= table->max_per_shard) {
-        struct expiry_node *forgotten = expiry_map_soonest(&shard->keys);
-
-        expiry_map_remove(&shard->keys, forgotten);
-        free_key(forgotten);
-    }
+    if (shard->keys.count >= table->max_per_shard)
+        forget_soonest(shard);
     memcpy(key->principal, charge->principal, sizeof(key->principal));
     key->rule_print = work->rule_print;
+    key->shard = shard;
     key->node.hash = work->hash;
-    store_state(key, now_us, work);
+    store_budget(key, charge, now_us, work);
     expiry_map_add(&shard->keys, &key->node);
 }
 
+/* Once nobody points to a key any more. */
+static void bound_rings(struct limit_table *table, const struct limit_work *work, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct limit_shard *shard = shard_of(table, work[i].hash);
+
+        for (int n = 0; n < FORGOTTEN_AT_ONCE && shard->runs > MOST_RUNS_PER_SHARD; n++)
+            forget_soonest(shard);
+    }
+}
+
 /* Known keys first: making room for a new one may free one of them. */
-static void store_states(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
-                         bool is_charged, struct limit_work *work)
+static void store_budgets(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
+                          bool is_charged, struct limit_work *work)
 {
     for (size_t i = 0; i < tuple->charge_count; i++)
         if (work[i].tracked != NULL && (is_charged || work[i].must_keep))
-            store_state(work[i].tracked, now_us, &work[i]);
+            store_budget(work[i].tracked, &tuple->charges[i], now_us, &work[i]);
     for (size_t i = 0; i < tuple->charge_count; i++)
         if (work[i].tracked == NULL && is_charged)
             track_key(table, &tuple->charges[i], now_us, &work[i]);
+    bound_rings(table, work, tuple->charge_count);
 }
 
-static void describe(const struct limit_charge *charge, const struct sliding_window *state, int64_t now_us,
+static void describe(const struct limit_charge *charge, const struct budget *budget, int64_t now_us,
                      struct limit_state *out)
 {
-    struct sliding_rule rule = rule_of(charge);
-    int64_t retry_us = sliding_window_retry_us(state, &rule, charge->cost, now_us);
+    struct limit_terms terms = limit_rule_terms(charge->rule);
+    int64_t retry_us = budget_retry_us(budget, &terms, charge->cost, now_us);
 
-    out->available = sliding_window_available(state, &rule);
-    out->reset_us = sliding_window_reset_us(state, &rule, now_us);
-    out->never = retry_us == SLIDING_WINDOW_NEVER;
+    out->available = budget_available(budget, &terms);
+    out->reset_us = budget_reset_us(budget, &terms, now_us);
+    out->never = retry_us == LIMIT_NEVER;
     out->retry_after_us = out->never ? 0 : retry_us;
 }
 
@@ -186,17 +231,17 @@ int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *
 
     lock_shards(table, shards);
     for (size_t i = 0; i < tuple->charge_count; i++) {
-        struct sliding_rule rule = rule_of(&tuple->charges[i]);
+        struct limit_terms terms = limit_rule_terms(tuple->charges[i].rule);
 
-        load_state(table, &tuple->charges[i], now_us, &work[i]);
-        passing = sliding_window_passing(&work[i].state, &rule, tuple->charges[i].cost, passing);
+        load_budget(table, &tuple->charges[i], now_us, &work[i]);
+        passing = budget_passing(&work[i].budget, &terms, tuple->charges[i].cost, passing);
     }
     for (size_t i = 0; i < tuple->charge_count; i++) {
         if (passing > 0)
-            sliding_window_charge(&work[i].state, passing * tuple->charges[i].cost);
-        describe(&tuple->charges[i], &work[i].state, now_us, &states_out[i]);
+            charge_budget(&work[i].budget, passing * tuple->charges[i].cost);
+        describe(&tuple->charges[i], &work[i].budget, now_us, &states_out[i]);
     }
-    store_states(table, tuple, now_us, passing > 0, work);
+    store_budgets(table, tuple, now_us, passing > 0, work);
     unlock_shards(table, shards);
     return passing;
 }

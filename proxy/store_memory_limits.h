@@ -1,15 +1,16 @@
 /* Limit table: how much has each principal used of each limit, in this process?
  *
  * The memory store's admit. One tuple is one locked section over all shards that it touches: admitted by
- * every limit or charged to none. A refusal writes nothing. State that counts for nothing any more is swept a
- * little with every new key. The table holds a million keys at most. Beyond that a new key takes the place of
- * the one, among a few, that would expire first: a limit may then forget somebody, which is the price of not
- * letting clients with made-up keys fill the memory or lock others out. Private to store_memory.c.
+ * every limit or charged to none. A refusal charges nothing. State that counts for nothing any more is swept
+ * a little with every new key. The table holds a million keys at most. Beyond that a new key takes the place
+ * of the one, among a few, that would expire first: a limit may then forget somebody, which is the price of
+ * not letting clients with made-up keys fill the memory or lock others out. The same happens, a few keys at a
+ * time, where the logs of sliding_log limits take more than half a gigabyte. Private to store_memory.c.
  */
 #ifndef WEIR_STORE_MEMORY_LIMITS_H
 #define WEIR_STORE_MEMORY_LIMITS_H
 
-#include "sliding_window.h"
+#include "budget.h"
 #include "store.h"
 
 struct limit_table;
@@ -17,7 +18,7 @@ struct tracked_key;
 
 struct limit_work { /* room to decide one charge in; its content is the table's own */
     struct tracked_key *tracked;
-    struct sliding_window state;
+    struct budget budget;
     uint64_t hash, rule_print;
     bool must_keep;
 };

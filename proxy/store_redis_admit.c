@@ -42,6 +42,7 @@ struct admit_op {
 
 struct limit_keys {
     const struct limit_charge *charges[CHARGES_PER_CALL];
+    char readings[CHARGES_PER_CALL]; /* admit_wire_reading() */
     size_t count;
     uint16_t slots[KEY_SLOTS]; /* 1-based; 0: free */
 };
@@ -70,6 +71,7 @@ static size_t key_place(struct limit_keys *keys, const struct limit_charge *char
     while (keys->slots[slot] != 0 && !is_same_key(keys->charges[keys->slots[slot] - 1], charge))
         slot = (slot + 1) % KEY_SLOTS;
     if (keys->slots[slot] == 0) {
+        keys->readings[keys->count] = ADMIT_WIRE_WHOLE;
         keys->charges[keys->count++] = charge;
         keys->slots[slot] = (uint16_t)keys->count;
     }
@@ -116,9 +118,12 @@ static size_t write_batch(const struct admit_part *part, struct limit_keys *keys
         len += admit_wire_tuple(tuple->count, tuple->charge_count, out + len);
         for (size_t j = 0; j < tuple->charge_count; j++) {
             const struct limit_charge *charge = &tuple->charges[j];
-            struct sliding_rule rule = {charge->rule->limit, charge->rule->window_us, charge->rule->tick_us};
+            struct limit_terms terms = limit_rule_terms(charge->rule);
+            size_t place = key_place(keys, charge);
 
-            len += admit_wire_charge(2 + key_place(keys, charge), &rule, charge->cost, out + len);
+            if (admit_wire_reading(&terms) == ADMIT_WIRE_LOG)
+                keys->readings[place] = ADMIT_WIRE_LOG;
+            len += admit_wire_charge(2 + place, &terms, charge->cost, out + len);
         }
     }
     return len;
@@ -145,6 +150,7 @@ static bool compose(void *arg, struct redis_words *words)
     free(room);
     words_add_begin(words, shared->near);
     redis_words_add(words, slice_of(batch, batch_len));
+    redis_words_add(words, slice_of(keys.readings, keys.count));
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* The C policy and the script as judges, and the histories that all judges are given. */
+/* The C policy and the script as judges of the same requests. */
 #include "support_admit.h"
 
 #include "admit_wire.h"
@@ -7,54 +7,88 @@
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-bool outcomes_agree(const struct request *request, const struct outcome *a, const struct outcome *b)
+bool outcomes_agree(const struct request *request, const struct outcome *a, const struct outcome *b,
+                    bool quietly)
 {
+    static const char *const names[] = {"sliding_window", "sliding_log", "token_bucket", "fixed_window"};
     bool agree = a->passing == b->passing;
 
     for (size_t j = 0; j < request->charge_count; j++)
         agree &= memcmp(&a->standings[j], &b->standings[j], sizeof(a->standings[j])) == 0;
-    if (agree)
-        return true;
+    if (agree || quietly)
+        return agree;
     fprintf(stderr, "of %lld requests %lld or %lld pass\n", (long long)request->count, (long long)a->passing,
             (long long)b->passing);
     for (size_t j = 0; j < request->charge_count; j++) {
         const struct charge *charge = &request->charges[j];
+        const struct limit_terms *terms = &charge->terms;
         const struct standing *x = &a->standings[j], *y = &b->standings[j];
-        fprintf(stderr,
-                "key %zu, %lld in %lld us (tick %lld), cost %lld: available %lld or %lld, reset %lld or "
-                "%lld, retry %lld or %lld\n",
-                charge->key, (long long)charge->rule.limit, (long long)charge->rule.window_us,
-                (long long)charge->rule.tick_us, (long long)charge->cost, (long long)x->available,
-                (long long)y->available, (long long)x->reset_us, (long long)y->reset_us,
-                (long long)x->retry_us, (long long)y->retry_us);
+        fprintf(
+            stderr,
+            "key %zu, %s, %lld in %lld us (tick %lld, burst %lld, calendar %d), cost %lld: available %lld or "
+            "%lld, reset %lld or %lld, retry %lld or %lld\n",
+            charge->key, names[terms->algorithm], (long long)terms->limit, (long long)terms->window_us,
+            (long long)terms->tick_us, (long long)terms->burst, (int)terms->calendar, (long long)charge->cost,
+            (long long)x->available, (long long)y->available, (long long)x->reset_us, (long long)y->reset_us,
+            (long long)x->retry_us, (long long)y->retry_us);
     }
     return false;
+}
+
+static struct log_run *ring_of(const struct budget *budget)
+{
+    return budget->algorithm == LIMIT_SLIDING_LOG ? budget->of.log.ring : NULL;
+}
+
+void policy_forget(struct policy_world *world)
+{
+    for (size_t i = 0; i < WORLD_KEYS; i++)
+        free(ring_of(&world->budgets[i]));
+    memset(world, 0, sizeof(*world));
+}
+
+static void policy_keep(struct budget *kept, const struct budget *budget)
+{
+    if (ring_of(kept) != ring_of(budget))
+        free(ring_of(kept));
+    *kept = *budget;
+}
+
+static void policy_charge(struct budget *budget, int64_t units)
+{
+    uint32_t room = budget_room_wanted(budget);
+
+    if (room > 0)
+        sliding_log_move(&budget->of.log, calloc(room, sizeof(struct log_run)), room);
+    budget_charge(budget, units);
 }
 
 void policy_admit(struct policy_world *world, const struct request *request, int64_t now_us,
                   struct outcome *out)
 {
-    struct sliding_window states[MAX_CHARGES];
+    struct budget budgets[MAX_CHARGES];
     bool must_keep[MAX_CHARGES];
 
     out->passing = request->count;
     for (size_t j = 0; j < request->charge_count; j++) {
         const struct charge *charge = &request->charges[j];
-        states[j] = world->states[charge->key];
-        must_keep[j] = sliding_window_advance(&states[j], &charge->rule, now_us);
-        out->passing = sliding_window_passing(&states[j], &charge->rule, charge->cost, out->passing);
+        budgets[j] = world->budgets[charge->key];
+        must_keep[j] = budget_advance(&budgets[j], &charge->terms, now_us);
+        out->passing = budget_passing(&budgets[j], &charge->terms, charge->cost, out->passing);
     }
     for (size_t j = 0; j < request->charge_count; j++) {
         const struct charge *charge = &request->charges[j];
-        sliding_window_charge(&states[j], out->passing * charge->cost);
+        if (out->passing > 0)
+            policy_charge(&budgets[j], out->passing * charge->cost);
         if (out->passing > 0 || must_keep[j])
-            world->states[charge->key] = states[j];
+            policy_keep(&world->budgets[charge->key], &budgets[j]);
         out->standings[j] = (struct standing){
-            .available = sliding_window_available(&states[j], &charge->rule),
-            .reset_us = sliding_window_reset_us(&states[j], &charge->rule, now_us),
-            .retry_us = sliding_window_retry_us(&states[j], &charge->rule, charge->cost, now_us),
+            .available = budget_available(&budgets[j], &charge->terms),
+            .reset_us = budget_reset_us(&budgets[j], &charge->terms, now_us),
+            .retry_us = budget_retry_us(&budgets[j], &charge->terms, charge->cost, now_us),
         };
     }
 }
@@ -123,8 +157,9 @@ void script_append(redisContext *redis, const struct script_call *call)
 {
     static char batch[MAX_REQUESTS * (ADMIT_WIRE_TUPLE_BYTES + MAX_CHARGES * ADMIT_WIRE_CHARGE_BYTES)];
     char names[WORLD_KEYS][32], tags[32], now[24] = "", seen[24], key_count[24];
-    const char *argv[8 + WORLD_KEYS] = {"EVALSHA", admit_script()->sha1};
-    size_t lens[8 + WORLD_KEYS], place[WORLD_KEYS] = {0}, keys = 0, len = 0;
+    const char *argv[9 + WORLD_KEYS] = {"EVALSHA", admit_script()->sha1};
+    size_t lens[9 + WORLD_KEYS], place[WORLD_KEYS] = {0}, keys = 0, len = 0;
+    char readings[WORLD_KEYS];
 
     for (size_t r = 0; r < call->count; r++) {
         const struct request *request = &call->requests[r];
@@ -134,9 +169,12 @@ void script_append(redisContext *redis, const struct script_call *call)
             if (place[charge->key] == 0) {
                 key_name(call->prefix, charge->key, names[keys]);
                 argv[4 + keys] = names[keys];
+                readings[keys] = ADMIT_WIRE_WHOLE;
                 place[charge->key] = 2 + keys++;
             }
-            len += admit_wire_charge(place[charge->key], &charge->rule, charge->cost, batch + len);
+            if (admit_wire_reading(&charge->terms) == ADMIT_WIRE_LOG)
+                readings[place[charge->key] - 2] = ADMIT_WIRE_LOG;
+            len += admit_wire_charge(place[charge->key], &charge->terms, charge->cost, batch + len);
         }
     }
     snprintf(tags, sizeof(tags), "%s:tags", call->prefix);
@@ -149,10 +187,12 @@ void script_append(redisContext *redis, const struct script_call *call)
     argv[4 + keys] = now;
     argv[5 + keys] = seen;
     argv[6 + keys] = batch;
+    argv[7 + keys] = readings;
     for (size_t i = 0; i < 6 + keys; i++)
         lens[i] = strlen(argv[i]);
     lens[6 + keys] = len;
-    redisAppendCommandArgv(redis, (int)(7 + keys), argv, lens);
+    lens[7 + keys] = keys;
+    redisAppendCommandArgv(redis, (int)(8 + keys), argv, lens);
 }
 
 void script_read(redisContext *redis, const struct script_call *call, struct script_answer *answer)
@@ -185,118 +225,4 @@ void script_admit(redisContext *redis, const struct script_call *call, struct sc
 {
     script_append(redis, call);
     script_read(redis, call, answer);
-}
-
-/* ---- histories ---- */
-
-int64_t roll(struct dice *dice, int64_t sides)
-{
-    dice->state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-    uint64_t z = dice->state;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    return (int64_t)(z % (uint64_t)sides);
-}
-
-static struct sliding_rule roll_rule(struct dice *dice)
-{
-    static const int64_t windows_us[] = {1,        1000,        7000,           250000,
-                                         333333,   1000000,     2500000,        60000000,
-                                         60000000, 86400000000, 31622400000000, SLIDING_WINDOW_MAX_US};
-    struct sliding_rule rule = {.window_us =
-                                    windows_us[roll(dice, sizeof(windows_us) / sizeof(*windows_us))]};
-    int64_t ticks = rule.window_us;
-
-    if (rule.window_us % 1000 == 0 && roll(dice, 2) == 0)
-        ticks /= 1000;
-    int64_t largest = SLIDING_WINDOW_EXACT / (ticks + 1);
-    switch (roll(dice, 4)) {
-    case 0: rule.limit = largest; break;
-    case 1: rule.limit = 1 + roll(dice, 3); break;
-    case 2: rule.limit = 1 + roll(dice, 40); break;
-    case 3: rule.limit = 1 + roll(dice, largest); break;
-    }
-    if (rule.limit > largest)
-        rule.limit = largest;
-    rule.tick_us = sliding_window_tick(rule.limit, rule.window_us);
-    cr_assert_neq(rule.tick_us, 0);
-    return rule;
-}
-
-void history_begin(struct history *history, uint64_t seed)
-{
-    history->dice.state = seed;
-    history->now_us = INT64_C(1764000000000000) + roll(&history->dice, INT64_C(1) << 40);
-    for (size_t i = 0; i < WORLD_KEYS; i++)
-        history->rules[i] = roll_rule(&history->dice);
-}
-
-/* Time moves in units of some key's window, so that each key is seen at all of its moments. */
-static void move_clock(struct history *history)
-{
-    struct dice *dice = &history->dice;
-    int64_t window_us = history->rules[roll(dice, WORLD_KEYS)].window_us;
-    int64_t move = roll(dice, 100);
-
-    if (window_us > INT64_C(100000000000)) /* years must not pass in a few turns: 2112 is the last year */
-        window_us = INT64_C(100000000);
-    if (move < 25) /* a burst */
-        return;
-    if (move < 70)
-        history->now_us += roll(dice, window_us / 20 + 2);
-    else if (move < 80)
-        history->now_us += roll(dice, window_us);
-    else if (move < 85)
-        history->now_us += roll(dice, 3 * window_us);
-    else if (move < 92) /* the border of a window, and its neighbours */
-        history->now_us += window_us - history->now_us % window_us - 1 + roll(dice, 3);
-    else if (move < 97) /* the clock is set back */
-        history->now_us -= roll(dice, window_us);
-    else
-        history->now_us -= roll(dice, 5 * window_us);
-}
-
-void history_turn(struct history *history)
-{
-    struct dice *dice = &history->dice;
-
-    move_clock(history);
-    if (roll(dice, 150) == 0) { /* another limit, perhaps in another tick */
-        struct sliding_rule *rule = &history->rules[roll(dice, WORLD_KEYS)];
-        int64_t limit = roll(dice, 2) == 0 ? 1 + rule->limit / 2 : 1 + roll(dice, 50);
-        int64_t tick_us = sliding_window_tick(limit, rule->window_us);
-        if (tick_us != 0)
-            *rule = (struct sliding_rule){limit, rule->window_us, tick_us};
-    }
-    if (roll(dice, 300) == 0) /* another window too */
-        history->rules[roll(dice, WORLD_KEYS)] = roll_rule(dice);
-}
-
-static int64_t roll_cost(struct dice *dice, int64_t limit)
-{
-    switch (roll(dice, 8)) {
-    case 0: return limit;
-    case 1: return limit + 1;
-    case 2: return 1 + limit / 2;
-    case 3: return 1 + roll(dice, limit);
-    case 4: return 1 + limit / 7;
-    case 5: return 1 + roll(dice, 3);
-    default: return 1;
-    }
-}
-
-void history_request(struct history *history, struct request *request)
-{
-    struct dice *dice = &history->dice;
-    size_t first = (size_t)roll(dice, WORLD_KEYS);
-
-    request->charge_count = (size_t)(roll(dice, 10) == 0 ? 0 : 1 + roll(dice, MAX_CHARGES));
-    request->count = roll(dice, 3) > 0 ? 1 : roll(dice, 12);
-    for (size_t j = 0; j < request->charge_count; j++) { /* the keys of one request are distinct */
-        struct charge *charge = &request->charges[j];
-        charge->key = (first + j) % WORLD_KEYS;
-        charge->rule = history->rules[charge->key];
-        charge->cost = roll_cost(dice, charge->rule.limit);
-    }
 }

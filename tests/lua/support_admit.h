@@ -3,18 +3,18 @@
 #ifndef WEIR_SUPPORT_ADMIT_H
 #define WEIR_SUPPORT_ADMIT_H
 
-#include "sliding_window.h"
+#include "budget.h"
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WORLD_KEYS = 6, MAX_CHARGES = 3, MAX_REQUESTS = 64 };
+enum { WORLD_KEYS = 6, MAX_CHARGES = 3, MAX_REQUESTS = 64, ALGORITHMS = 4 };
 
 struct charge {
     size_t key; /* 0..WORLD_KEYS - 1 */
-    struct sliding_rule rule;
+    struct limit_terms terms;
     int64_t cost;
 };
 
@@ -33,13 +33,15 @@ struct outcome {
     struct standing standings[MAX_CHARGES];
 };
 
-/* What all judges must agree on; says in words where two do not. */
-bool outcomes_agree(const struct request *request, const struct outcome *a, const struct outcome *b);
+/* What all judges must agree on; says in words where two do not, unless `quietly`. */
+bool outcomes_agree(const struct request *request, const struct outcome *a, const struct outcome *b,
+                    bool quietly);
 
 /* ---- the C policy, as a store drives it ---- */
 struct policy_world {
-    struct sliding_window states[WORLD_KEYS];
+    struct budget budgets[WORLD_KEYS];
 };
+void policy_forget(struct policy_world *world); /* all of it: as new */
 void policy_admit(struct policy_world *world, const struct request *request, int64_t now_us,
                   struct outcome *out);
 
@@ -47,15 +49,16 @@ void policy_admit(struct policy_world *world, const struct request *request, int
 enum { NAIVE_MAX_ADMISSIONS = 4096 };
 struct admission {
     int64_t at_us, units;
+    struct limit_terms terms; /* under which it was admitted */
 };
 struct naive_key {
-    int64_t window_us; /* of the rule it was last admitted under; 0: never */
     size_t count;
     struct admission list[NAIVE_MAX_ADMISSIONS];
 };
 struct naive_world {
     struct naive_key keys[WORLD_KEYS];
 };
+void naive_forget(struct naive_world *world);
 void naive_admit(struct naive_world *world, const struct request *request, int64_t now_us,
                  struct outcome *out);
 
@@ -95,12 +98,14 @@ int64_t roll(struct dice *dice, int64_t sides); /* 0..sides - 1 */
 struct history {
     struct dice dice;
     int64_t now_us;
-    struct sliding_rule rules[WORLD_KEYS];
+    int64_t promised_us; /* a moment at which some request was told that it would pass; 0: none */
+    struct limit_terms rules[WORLD_KEYS];
 };
 void history_begin(struct history *history, uint64_t seed);
-/* Moves the clock: bursts, pauses, borders of windows, steps back; sometimes a rule changes as by a reload.
- */
+/* Moves the clock: bursts, pauses, borders of windows, promised moments, steps back; sometimes a rule changes
+ * as by a reload, also to another algorithm. */
 void history_turn(struct history *history);
 void history_request(struct history *history, struct request *request);
+void history_heard(struct history *history, const struct request *request, const struct outcome *outcome);
 
 #endif

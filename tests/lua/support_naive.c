@@ -1,12 +1,18 @@
-/* The naive model: keeps every admission of a key with its moment, and asks the definition itself, in 128
- * bits.
+/* The naive model: keeps every admission of a key with its moment and the limit that allowed it, and asks the
+ * definitions themselves, in 128 bits and with the C library's calendar.
  *
- *     previous * (W - e) + (current + k) * W <= L * W
+ *     sliding_window   previous * (W - e) + (current + k) * W <= L * W
+ *     sliding_log      all units of the last W, and k, are at most L
+ *     token_bucket     what was taken, less what dripped in since, and k, is at most the burst
+ *     fixed_window     all units of this unit of the calendar, and k, are at most L
  *
- * Nothing is solved for: how many pass is counted one by one, available and retry are searched for. */
+ * Nothing is solved for: how many pass is counted one by one, available, reset and retry are searched for.
+ * Time never runs backwards for a key: its time is that of its last admission, if that is later. */
 #include "support_admit.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
+#include <time.h>
 
 __extension__ typedef __int128 wide;
 
@@ -14,6 +20,23 @@ static int64_t last_us(const struct naive_key *key)
 {
     return key->count == 0 ? 0 : key->list[key->count - 1].at_us;
 }
+
+static const struct limit_terms *last_terms(const struct naive_key *key)
+{
+    return &key->list[key->count - 1].terms;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t at_most(int64_t units, int64_t most)
+{
+    return units < most ? units : most;
+}
+
+/* ---- what counts, by each definition ---- */
 
 static int64_t units_in(const struct naive_key *key, int64_t window_us, int64_t index)
 {
@@ -25,113 +48,300 @@ static int64_t units_in(const struct naive_key *key, int64_t window_us, int64_t 
     return units;
 }
 
-/* All that the key remembers becomes one admission at `at_us`, of at most the limit. */
-static void redate(struct naive_key *key, const struct sliding_rule *rule, int64_t at_us)
+static int64_t units_after(const struct naive_key *key, int64_t ended_us)
 {
-    int64_t index = last_us(key) / key->window_us;
-    int64_t units = units_in(key, key->window_us, index) + units_in(key, key->window_us, index - 1);
+    int64_t units = 0;
 
-    key->list[0] = (struct admission){at_us, units < rule->limit ? units : rule->limit};
-    key->count = 1;
-    key->window_us = rule->window_us;
+    for (size_t i = 0; i < key->count; i++)
+        if (key->list[i].at_us > ended_us)
+            units += key->list[i].units;
+    return units;
 }
 
-/* The two things that rewrite a history. True: to be remembered even if the request is refused. */
-static bool reinterpret(struct naive_key *key, const struct sliding_rule *rule, int64_t now_us)
+/* Names the unit of the calendar: two moments are in the same one if their names are equal, and names grow.
+ */
+static int64_t name_of_window(const struct limit_terms *terms, int64_t at_us)
+{
+    time_t seconds = (time_t)(at_us / 1000000);
+    struct tm parts;
+
+    gmtime_r(&seconds, &parts);
+    switch (terms->calendar) {
+    case CALENDAR_MULTIPLES: return at_us / terms->window_us;
+    case CALENDAR_WEEK: /* the day on which its Monday lies */
+        return seconds / 86400 - (parts.tm_wday + 6) % 7;
+    case CALENDAR_MONTH: return parts.tm_year * 12 + parts.tm_mon;
+    }
+    return 0;
+}
+
+static int64_t units_in_window_of(const struct naive_key *key, const struct limit_terms *terms, int64_t at_us)
+{
+    int64_t name = name_of_window(terms, at_us), units = 0;
+
+    for (size_t i = 0; i < key->count; i++)
+        if (name_of_window(terms, key->list[i].at_us) == name)
+            units += key->list[i].units;
+    return units;
+}
+
+/* The previous window's count is cut to what can be weighed exactly. */
+static int64_t most_weighable(const struct limit_terms *terms)
+{
+    return (LIMIT_EXACT - 1) / (terms->window_us / terms->tick_us);
+}
+
+/* A bucket's parts below full, and how many parts make a token. */
+struct shortage {
+    wide parts, token;
+    int64_t at_us;
+};
+
+static wide quotient_up(wide number, wide by)
+{
+    return (number + by - 1) / by;
+}
+
+/* The shortage as of the moment, by the rule that is asked. */
+static struct shortage drip(struct shortage was, const struct limit_terms *terms, int64_t at_us)
+{
+    wide token = terms->window_us / terms->tick_us;
+    wide parts = was.token == token || was.token == 0 ? was.parts : quotient_up(was.parts, was.token) * token;
+    wide ticks = at_us > was.at_us ? at_us / terms->tick_us - was.at_us / terms->tick_us : 0;
+
+    if (parts > terms->burst * token)
+        parts = terms->burst * token;
+    parts -= terms->limit * ticks;
+    return (struct shortage){parts > 0 ? parts : 0, token, at_us};
+}
+
+static struct shortage shortage_of(const struct naive_key *key)
+{
+    struct shortage shortage = {0};
+
+    for (size_t i = 0; i < key->count; i++) {
+        shortage = drip(shortage, &key->list[i].terms, key->list[i].at_us);
+        shortage.parts += key->list[i].units * shortage.token;
+    }
+    return shortage;
+}
+
+/* What the definition leaves free, in parts that `*unit_out` of make one unit; may be below nothing. */
+static wide free_parts(const struct naive_key *key, const struct limit_terms *terms, int64_t now_us,
+                       wide *unit_out)
+{
+    int64_t at_us = later(last_us(key), now_us);
+    wide ticks = terms->window_us / terms->tick_us;
+
+    *unit_out = 1;
+    switch (terms->algorithm) {
+    case LIMIT_SLIDING_WINDOW: {
+        int64_t index = at_us / terms->window_us;
+        wide elapsed = at_us % terms->window_us / terms->tick_us;
+        wide current = units_in(key, terms->window_us, index);
+        wide previous = at_most(units_in(key, terms->window_us, index - 1), most_weighable(terms));
+        *unit_out = ticks;
+        return (terms->limit - current) * ticks - previous * (ticks - elapsed);
+    }
+    case LIMIT_SLIDING_LOG: return terms->limit - units_after(key, at_us - terms->window_us);
+    case LIMIT_TOKEN_BUCKET:
+        *unit_out = ticks;
+        return terms->burst * ticks - drip(shortage_of(key), terms, at_us).parts;
+    case LIMIT_FIXED_WINDOW: return terms->limit - units_in_window_of(key, terms, at_us);
+    }
+    return 0;
+}
+
+static bool passes(const struct naive_key *key, const struct limit_terms *terms, int64_t cost, int64_t now_us)
+{
+    wide unit, left = free_parts(key, terms, now_us, &unit);
+
+    return cost * unit <= left;
+}
+
+/* ---- what rewrites a history: a clock far ahead, another algorithm, other windows ---- */
+
+static int64_t units_remembered(const struct naive_key *key)
+{
+    const struct limit_terms *terms = last_terms(key);
+    int64_t at_us = last_us(key);
+    struct shortage shortage;
+
+    switch (terms->algorithm) {
+    case LIMIT_SLIDING_WINDOW:
+        return units_in(key, terms->window_us, at_us / terms->window_us) +
+               at_most(units_in(key, terms->window_us, at_us / terms->window_us - 1), most_weighable(terms));
+    case LIMIT_SLIDING_LOG: return units_after(key, -1);
+    case LIMIT_TOKEN_BUCKET:
+        shortage = shortage_of(key);
+        return (int64_t)quotient_up(shortage.parts, shortage.token);
+    case LIMIT_FIXED_WINDOW: return units_in_window_of(key, terms, at_us);
+    }
+    return 0;
+}
+
+/* All that the key remembers becomes one admission at `at_us`, of at most `most`. */
+static void redate(struct naive_key *key, const struct limit_terms *terms, int64_t most, int64_t at_us)
+{
+    int64_t units = at_most(units_remembered(key), most);
+
+    key->list[0] = (struct admission){at_us, units, *terms};
+    key->count = 1;
+}
+
+/* True: to be remembered even if the request is refused. */
+static bool take_into_present(struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
+{
+    if (last_us(key) <= now_us + terms->window_us)
+        return false;
+    if (terms->algorithm == LIMIT_TOKEN_BUCKET) /* nothing drips in between then and now */
+        key->list[key->count++] = (struct admission){now_us, 0, *terms};
+    else
+        redate(key, terms, terms->limit, now_us);
+    return true;
+}
+
+static bool reinterpret(struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
 {
     if (key->count == 0)
         return false;
-    if (last_us(key) > now_us + rule->window_us) {
-        redate(key, rule, now_us);
-        return true;
+    const struct limit_terms was = *last_terms(key);
+    if (was.algorithm != terms->algorithm) {
+        if (units_remembered(key) == 0) {
+            key->count = 0;
+            return false;
+        }
+        redate(key, terms, limit_capacity(terms), last_us(key));
+        return take_into_present(key, terms, now_us);
     }
-    if (key->window_us != rule->window_us)
-        redate(key, rule, last_us(key));
+    if (take_into_present(key, terms, now_us))
+        return true;
+    if (terms->algorithm == LIMIT_SLIDING_WINDOW && was.window_us != terms->window_us)
+        redate(key, terms, terms->limit, last_us(key));
+    if (terms->algorithm == LIMIT_FIXED_WINDOW &&
+        (was.calendar != terms->calendar || was.window_us != terms->window_us))
+        redate(key, terms, INT64_MAX, last_us(key));
     return false;
 }
 
-static int64_t at_most_weighable(int64_t units, int64_t window)
+/* ---- admitting ---- */
+
+/* So that lists stay short: what can never count again by any rule that the definitions allow to come. */
+static void forget(struct naive_key *key, const struct limit_terms *terms, int64_t at_us)
 {
-    int64_t most = (SLIDING_WINDOW_EXACT - 1) / window;
-
-    return units < most ? units : most;
-}
-
-static bool passes(const struct naive_key *key, const struct sliding_rule *rule, int64_t cost, int64_t now_us)
-{
-    int64_t at_us = last_us(key) > now_us ? last_us(key) : now_us;
-    int64_t index = at_us / rule->window_us;
-    wide window = rule->window_us / rule->tick_us;
-    wide elapsed = at_us % rule->window_us / rule->tick_us;
-    wide current = units_in(key, rule->window_us, index);
-    wide previous = at_most_weighable(units_in(key, rule->window_us, index - 1), (int64_t)window);
-
-    return previous * (window - elapsed) + (current + cost) * window <= rule->limit * window;
-}
-
-static void admit(struct naive_key *key, const struct sliding_rule *rule, int64_t units, int64_t now_us)
-{
-    int64_t at_us = last_us(key) > now_us ? last_us(key) : now_us;
-    int64_t oldest_index = at_us / rule->window_us - 1;
     size_t kept = 0;
 
-    for (size_t i = 0; i < key->count; i++) /* forget what no window reaches any more */
-        if (key->list[i].at_us / rule->window_us >= oldest_index)
+    if (terms->algorithm == LIMIT_TOKEN_BUCKET) {
+        if (key->count > 0 && drip(shortage_of(key), terms, at_us).parts == 0)
+            key->count = 0;
+        return;
+    }
+    for (size_t i = 0; i < key->count; i++) {
+        int64_t then_us = key->list[i].at_us;
+        bool counts = terms->algorithm == LIMIT_SLIDING_WINDOW
+                          ? then_us / terms->window_us >= at_us / terms->window_us - 1
+                      : terms->algorithm == LIMIT_SLIDING_LOG
+                          ? then_us > at_us - terms->window_us
+                          : name_of_window(terms, then_us) == name_of_window(terms, at_us);
+        if (counts)
             key->list[kept++] = key->list[i];
+    }
     key->count = kept;
-    if (kept > 0 && key->list[kept - 1].at_us == at_us) {
-        key->list[kept - 1].units += units;
-    } else {
-        cr_assert_lt(key->count, NAIVE_MAX_ADMISSIONS);
-        key->list[key->count++] = (struct admission){at_us, units};
-    }
-    key->window_us = rule->window_us;
 }
 
-static int64_t search_available(const struct naive_key *key, const struct sliding_rule *rule, int64_t now_us)
+static void admit(struct naive_key *key, const struct limit_terms *terms, int64_t units, int64_t now_us)
 {
-    int64_t passing = 0, refused = rule->limit + 1;
+    int64_t at_us = later(last_us(key), now_us);
 
-    while (refused - passing > 1) {
-        int64_t middle = passing + (refused - passing) / 2;
-        if (passes(key, rule, middle, now_us))
-            passing = middle;
-        else
-            refused = middle;
+    forget(key, terms, at_us);
+    if (key->count > 0 && last_us(key) == at_us && memcmp(last_terms(key), terms, sizeof(*terms)) == 0) {
+        key->list[key->count - 1].units += units;
+        return;
     }
-    return passing;
+    cr_assert_lt(key->count + 2, NAIVE_MAX_ADMISSIONS);
+    key->list[key->count++] = (struct admission){at_us, units, *terms};
 }
 
-static int64_t search_retry_us(const struct naive_key *key, const struct sliding_rule *rule, int64_t cost,
-                               int64_t now_us)
-{
-    int64_t refused_us = now_us, passing_us = now_us + 4 * rule->window_us;
+/* ---- searching for what the policies calculate ---- */
 
-    if (cost > rule->limit)
-        return SLIDING_WINDOW_NEVER;
-    if (passes(key, rule, cost, now_us))
-        return 0;
-    cr_assert(passes(key, rule, cost, passing_us), "a key is closed for longer than four windows");
+static int64_t search_available(const struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
+{
+    wide unit, left = free_parts(key, terms, now_us, &unit);
+
+    return left > 0 ? (int64_t)(left / unit) : 0;
+}
+
+static int64_t horizon_us(const struct limit_terms *terms, int64_t now_us)
+{
+    return now_us + 4 * terms->window_us + limit_period_us(terms) + 2000;
+}
+
+static int64_t search_passing_us(const struct naive_key *key, const struct limit_terms *terms, int64_t cost,
+                                 int64_t now_us)
+{
+    int64_t refused_us = now_us, passing_us = horizon_us(terms, now_us);
+
+    cr_assert(passes(key, terms, cost, passing_us), "a key is closed for ever");
     while (passing_us - refused_us > 1) {
         int64_t middle = refused_us + (passing_us - refused_us) / 2;
-        if (passes(key, rule, cost, middle))
+        if (passes(key, terms, cost, middle))
             passing_us = middle;
         else
             refused_us = middle;
     }
-    return passing_us - now_us;
+    return passing_us;
 }
 
-static struct standing stand(const struct naive_key *key, const struct charge *charge, int64_t now_us)
+static int64_t search_retry_us(const struct naive_key *key, const struct limit_terms *terms, int64_t cost,
+                               int64_t now_us)
 {
-    int64_t window_us = charge->rule.window_us;
-    int64_t at_us = last_us(key) > now_us ? last_us(key) : now_us;
+    if (cost > limit_capacity(terms))
+        return LIMIT_NEVER;
+    if (passes(key, terms, cost, now_us))
+        return 0;
+    return search_passing_us(key, terms, cost, now_us) - now_us;
+}
 
-    return (struct standing){
-        .available = search_available(key, &charge->rule, now_us),
-        .reset_us = (at_us / window_us + 1) * window_us - now_us,
-        .retry_us = search_retry_us(key, &charge->rule, charge->cost, now_us),
-    };
+/* The end of the present window, the end of the oldest admission, or the next token. */
+static int64_t search_reset_us(const struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
+{
+    int64_t at_us = later(last_us(key), now_us);
+    int64_t same_us = at_us, other_us = at_us + terms->window_us;
+
+    switch (terms->algorithm) {
+    case LIMIT_SLIDING_WINDOW: return (at_us / terms->window_us + 1) * terms->window_us - now_us;
+    case LIMIT_SLIDING_LOG:
+        for (size_t i = 0; i < key->count; i++)
+            if (key->list[i].at_us > at_us - terms->window_us)
+                return key->list[i].at_us + terms->window_us - now_us;
+        return 0;
+    case LIMIT_TOKEN_BUCKET:
+        if (drip(shortage_of(key), terms, at_us).parts == 0)
+            return 0;
+        return search_passing_us(key, terms, search_available(key, terms, now_us) + 1, now_us) - now_us;
+    case LIMIT_FIXED_WINDOW:
+        while (other_us - same_us > 1) {
+            int64_t middle = same_us + (other_us - same_us) / 2;
+            if (name_of_window(terms, middle) == name_of_window(terms, at_us))
+                same_us = middle;
+            else
+                other_us = middle;
+        }
+        return other_us - now_us;
+    }
+    return 0;
+}
+
+void naive_forget(struct naive_world *world)
+{
+    for (size_t i = 0; i < WORLD_KEYS; i++)
+        world->keys[i].count = 0;
+}
+
+static void copy_key(struct naive_key *to, const struct naive_key *from)
+{
+    to->count = from->count;
+    memcpy(to->list, from->list, from->count * sizeof(*from->list));
 }
 
 void naive_admit(struct naive_world *world, const struct request *request, int64_t now_us,
@@ -141,21 +351,26 @@ void naive_admit(struct naive_world *world, const struct request *request, int64
     bool must_keep[MAX_CHARGES];
 
     for (size_t j = 0; j < request->charge_count; j++) {
-        views[j] = world->keys[request->charges[j].key];
-        must_keep[j] = reinterpret(&views[j], &request->charges[j].rule, now_us);
+        copy_key(&views[j], &world->keys[request->charges[j].key]);
+        must_keep[j] = reinterpret(&views[j], &request->charges[j].terms, now_us);
     }
     for (out->passing = 0; out->passing < request->count; out->passing++) {
         bool all_allow = true;
         for (size_t j = 0; j < request->charge_count; j++)
-            all_allow &= passes(&views[j], &request->charges[j].rule, request->charges[j].cost, now_us);
+            all_allow &= passes(&views[j], &request->charges[j].terms, request->charges[j].cost, now_us);
         if (!all_allow)
             break;
         for (size_t j = 0; j < request->charge_count; j++)
-            admit(&views[j], &request->charges[j].rule, request->charges[j].cost, now_us);
+            admit(&views[j], &request->charges[j].terms, request->charges[j].cost, now_us);
     }
     for (size_t j = 0; j < request->charge_count; j++) {
+        const struct charge *charge = &request->charges[j];
         if (out->passing > 0 || must_keep[j])
-            world->keys[request->charges[j].key] = views[j];
-        out->standings[j] = stand(&views[j], &request->charges[j], now_us);
+            copy_key(&world->keys[charge->key], &views[j]);
+        out->standings[j] = (struct standing){
+            .available = search_available(&views[j], &charge->terms, now_us),
+            .reset_us = search_reset_us(&views[j], &charge->terms, now_us),
+            .retry_us = search_retry_us(&views[j], &charge->terms, charge->cost, now_us),
+        };
     }
 }

@@ -25,10 +25,10 @@ static void stop(void)
 
 TestSuite(admit, .init = start, .fini = stop);
 
-static const struct sliding_rule ten_a_minute = {.limit = 10, .window_us = 60000000, .tick_us = 1};
+static const struct limit_terms ten_a_minute = {.limit = 10, .window_us = 60000000, .tick_us = 1};
 static const int64_t noon_us = INT64_C(1764504000000000); /* a window of ten_a_minute begins here */
 
-static struct request ask(size_t key, struct sliding_rule rule, int64_t cost, int64_t count)
+static struct request ask(size_t key, struct limit_terms rule, int64_t cost, int64_t count)
 {
     return (struct request){.charges = {{key, rule, cost}}, .charge_count = 1, .count = count};
 }
@@ -191,14 +191,14 @@ Test(admit, waiting_as_told_suffices_and_a_microsecond_less_does_not)
         history_begin(&history, seed);
         freeReplyObject(redis_says(redis, "FLUSHALL"));
         for (int turn = 0; turn < 8; turn++) {
-            struct sliding_rule rule = history.rules[0];
-            struct request one = ask(0, rule, 1 + roll(&history.dice, rule.limit), 1);
+            struct limit_terms rule = history.rules[0];
+            struct request one = ask(0, rule, 1 + roll(&history.dice, limit_capacity(&rule)), 1);
             struct outcome out = admit_at(history.now_us, one);
             freeReplyObject(redis_says(redis, "PERSIST k:0"));
             if (out.standings[0].retry_us == 0)
                 continue;
             history.now_us += out.standings[0].retry_us;
-            if (history.now_us > SLIDING_WINDOW_LAST_US) /* windows of decades: no clock gets there */
+            if (history.now_us > LIMIT_LAST_US) /* windows of decades: no clock gets there */
                 break;
             cr_assert_eq(admit_at(history.now_us - 1, one).passing, 0, "seed %d: too late", (int)seed);
             cr_assert_eq(admit_at(history.now_us, one).passing, 1, "seed %d: too early", (int)seed);
@@ -209,17 +209,18 @@ Test(admit, waiting_as_told_suffices_and_a_microsecond_less_does_not)
 
 Test(admit, the_largest_legal_limit_is_decided_to_the_unit)
 {
-    static const int64_t windows_us[] = {1000, 60000000, INT64_C(86400000000), SLIDING_WINDOW_MAX_US};
+    static const int64_t windows_us[] = {1000, 60000000, INT64_C(86400000000), LIMIT_MAX_US};
 
     for (size_t i = 0; i < sizeof(windows_us) / sizeof(*windows_us); i++) {
-        int64_t window_us = windows_us[i], largest = SLIDING_WINDOW_EXACT / (window_us / 1000 + 1);
-        struct sliding_rule rule = {largest, window_us, 1000};
+        int64_t window_us = windows_us[i], largest = LIMIT_EXACT / (window_us / 1000 + 1);
+        struct limit_terms rule = {.limit = largest, .window_us = window_us, .tick_us = 1000};
         size_t key = i;
         if (sliding_window_tick(largest, window_us) == 0) /* 2^50 us is no whole number of ms */
-            rule = (struct sliding_rule){SLIDING_WINDOW_EXACT / (window_us + 1), window_us, 1};
+            rule = (struct limit_terms){
+                .limit = LIMIT_EXACT / (window_us + 1), .window_us = window_us, .tick_us = 1};
         int64_t start_us = noon_us - noon_us % window_us;
         cr_assert_eq(admit_at(start_us, ask(key, rule, rule.limit + 1, 1)).standings[0].retry_us,
-                     SLIDING_WINDOW_NEVER);
+                     LIMIT_NEVER);
         cr_assert_eq(admit_at(start_us, ask(key, rule, rule.limit - 1, 1)).passing, 1);
         cr_assert_eq(admit_at(start_us, ask(key, rule, 1, 2)).passing, 1, "the last unit, and not one more");
         struct outcome full = admit_at(start_us, ask(key, rule, rule.limit, 1));
@@ -232,7 +233,7 @@ Test(admit, the_largest_legal_limit_is_decided_to_the_unit)
 
 Test(admit, several_limits_charge_all_or_none)
 {
-    struct sliding_rule three = {3, 60000000, 1};
+    struct limit_terms three = {.limit = 3, .window_us = 60000000, .tick_us = 1};
     struct request both = {.charges = {{0, ten_a_minute, 2}, {1, three, 1}}, .charge_count = 2, .count = 9};
     struct outcome out = admit_at(noon_us, both);
 
@@ -326,7 +327,7 @@ Test(admit, a_batch_it_cannot_read_charges_nobody)
     batch[len - ADMIT_WIRE_CHARGE_BYTES + 2] = 'x'; /* an algorithm of a later release */
 
     for (int cut = 0; cut < 2; cut++) {
-        redisReply *reply = redisCommand(redis, "EVALSHA %s 2 k:tags k:0 %s 0 %b", script_sha1(),
+        redisReply *reply = redisCommand(redis, "EVALSHA %s 2 k:tags k:0 %s 0 %b -", script_sha1(),
                                          "1764504000000000", batch, len - (size_t)cut * 10);
         cr_assert_eq(reply->type, REDIS_REPLY_ERROR);
         cr_assert_eq(redis_number(redis, "EXISTS k:0"), 0);

@@ -1,12 +1,17 @@
 /* The limit decision is written twice, in C and in Lua. They must agree with each other and with a model that
- * only knows the definition, on every decision, remainder, reset and wait, whatever the arrivals, the clock
- * and the configuration do. */
+ * only knows the definitions, on every decision, remainder, reset and wait, whatever the algorithms, the
+ * arrivals, the clock and the configuration do.
+ *
+ * WEIR_SEED repeats a failed run, and gives long runs their own histories. WEIR_STEPS is how many decisions
+ * each algorithm gets from each pair of judges (the default is for a run that somebody waits for). What fails
+ * is shrunk to the steps that matter before it is shown. */
 #include "redis_fixture.h"
 #include "support_admit.h"
 
 #include <criterion/criterion.h>
 
-/* WEIR_SEED repeats a failed run, and gives long runs their own histories. */
+enum { HISTORY_STEPS = 500, SHORT_STEPS = 30000, SCRIPT_HISTORY_STEPS = 256 };
+
 static uint64_t first_seed(void)
 {
     const char *wanted = getenv("WEIR_SEED");
@@ -14,56 +19,192 @@ static uint64_t first_seed(void)
     return wanted == NULL ? 20261130 : strtoull(wanted, NULL, 10);
 }
 
-static void compare_policy_with_model(uint64_t seed, int turns)
+static int64_t wanted_steps(void)
 {
-    static struct naive_world naive;
-    struct policy_world policy = {0};
+    const char *wanted = getenv("WEIR_STEPS");
+
+    return wanted == NULL ? SHORT_STEPS : strtoll(wanted, NULL, 10);
+}
+
+/* How many charges of each algorithm were decided. */
+struct tally {
+    int64_t decided[ALGORITHMS];
+};
+
+static void count(struct tally *tally, const struct request *request)
+{
+    for (size_t j = 0; j < request->charge_count; j++)
+        tally->decided[request->charges[j].terms.algorithm]++;
+}
+
+static int64_t fewest(const struct tally *tally)
+{
+    int64_t least = INT64_MAX;
+
+    for (int i = 0; i < ALGORITHMS; i++)
+        least = tally->decided[i] < least ? tally->decided[i] : least;
+    return least;
+}
+
+static void report(const char *judges, const struct tally *tally, uint64_t next_seed)
+{
+    fprintf(stderr,
+            "%s: seeds %llu to %llu; decisions: sliding_window %lld, sliding_log %lld, token_bucket %lld, "
+            "fixed_window %lld\n",
+            judges, (unsigned long long)first_seed(), (unsigned long long)next_seed - 1,
+            (long long)tally->decided[LIMIT_SLIDING_WINDOW], (long long)tally->decided[LIMIT_SLIDING_LOG],
+            (long long)tally->decided[LIMIT_TOKEN_BUCKET], (long long)tally->decided[LIMIT_FIXED_WINDOW]);
+}
+
+/* ---- histories that can be shortened ---- */
+
+struct step {
+    int64_t now_us;
+    struct request request;
+};
+
+struct steps {
+    size_t count;
+    struct step list[HISTORY_STEPS];
+};
+
+/* True when two judges part at the last of the steps, or before; `*where` is the step. */
+typedef bool parts_fn(const struct steps *steps, bool quietly, size_t *where);
+
+static redisContext *redis; /* of the tests that ask the script */
+
+/* Leaves out halves, quarters, ... single steps, as long as the judges still part. */
+static void shrink(struct steps *steps, parts_fn *part)
+{
+    static struct steps shorter;
+    size_t where;
+
+    for (size_t chunk = steps->count / 2; chunk > 0; chunk /= 2)
+        for (size_t from = 0; from + chunk <= steps->count;) {
+            shorter.count = steps->count - chunk;
+            memcpy(shorter.list, steps->list, from * sizeof(*steps->list));
+            memcpy(shorter.list + from, steps->list + from + chunk,
+                   (steps->count - from - chunk) * sizeof(*steps->list));
+            if (shorter.count > 0 && part(&shorter, true, &where)) {
+                shorter.count = where + 1;
+                *steps = shorter;
+            } else {
+                from += chunk;
+            }
+        }
+}
+
+static void show(const struct steps *steps)
+{
+    static const char *const names[] = {"sliding_window", "sliding_log", "token_bucket", "fixed_window"};
+
+    for (size_t i = 0; i < steps->count; i++) {
+        const struct request *request = &steps->list[i].request;
+        fprintf(stderr, "at %lld: %lld of", (long long)steps->list[i].now_us, (long long)request->count);
+        for (size_t j = 0; j < request->charge_count; j++) {
+            const struct limit_terms *terms = &request->charges[j].terms;
+            fprintf(stderr, " [key %zu, %s %lld in %lld us, tick %lld, burst %lld, calendar %d, cost %lld]",
+                    request->charges[j].key, names[terms->algorithm], (long long)terms->limit,
+                    (long long)terms->window_us, (long long)terms->tick_us, (long long)terms->burst,
+                    (int)terms->calendar, (long long)request->charges[j].cost);
+        }
+        fprintf(stderr, "\n");
+    }
+}
+
+static void expect_no_parting(struct steps *steps, parts_fn *part, uint64_t seed)
+{
+    size_t where;
+
+    if (!part(steps, true, &where))
+        return;
+    steps->count = where + 1;
+    shrink(steps, part);
+    show(steps);
+    part(steps, false, &where);
+    cr_assert_fail("the judges part in the history of seed %llu (WEIR_SEED); shrunk to %zu steps, above",
+                   (unsigned long long)seed, steps->count);
+}
+
+/* What a history asks may depend on what it was told: the policy tells, without being judged yet. */
+static void write_history(struct steps *steps, size_t length, uint64_t seed, struct tally *tally)
+{
+    static struct policy_world policy;
     struct history history;
 
-    memset(&naive, 0, sizeof(naive));
     history_begin(&history, seed);
-    for (int turn = 0; turn < turns; turn++) {
-        struct request request;
-        struct outcome by_policy, by_model;
+    for (steps->count = 0; steps->count < length; steps->count++) {
+        struct step *step = &steps->list[steps->count];
+        struct outcome outcome;
         history_turn(&history);
-        history_request(&history, &request);
-        policy_admit(&policy, &request, history.now_us, &by_policy);
-        naive_admit(&naive, &request, history.now_us, &by_model);
-        cr_assert(outcomes_agree(&request, &by_policy, &by_model),
-                  "policy and model part at turn %d of seed %llu (WEIR_SEED)", turn,
-                  (unsigned long long)seed);
+        step->now_us = history.now_us;
+        step->request = (struct request){0};
+        history_request(&history, &step->request);
+        policy_admit(&policy, &step->request, step->now_us, &outcome);
+        history_heard(&history, &step->request, &outcome);
+        count(tally, &step->request);
     }
+    policy_forget(&policy);
+}
+
+/* ---- the policy and the model ---- */
+
+static bool policy_parts_from_model(const struct steps *steps, bool quietly, size_t *where)
+{
+    static struct naive_world naive;
+    static struct policy_world policy;
+    bool agree = true;
+
+    naive_forget(&naive);
+    for (*where = 0; *where < steps->count && agree; ++*where) {
+        const struct step *step = &steps->list[*where];
+        struct outcome by_policy, by_model;
+        policy_admit(&policy, &step->request, step->now_us, &by_policy);
+        naive_admit(&naive, &step->request, step->now_us, &by_model);
+        agree = outcomes_agree(&step->request, &by_policy, &by_model, quietly);
+    }
+    --*where;
+    policy_forget(&policy);
+    return !agree;
 }
 
 Test(admit_differential, the_policy_decides_what_the_definition_says)
 {
-    for (uint64_t i = 0; i < 500; i++)
-        compare_policy_with_model(first_seed() + i, 500);
+    static struct steps steps;
+    struct tally tally = {0};
+    uint64_t seed = first_seed();
+
+    for (; fewest(&tally) < wanted_steps(); seed++) {
+        write_history(&steps, HISTORY_STEPS, seed, &tally);
+        expect_no_parting(&steps, policy_parts_from_model, seed);
+    }
+    report("policy and model", &tally, seed);
 }
 
-enum { CALLS_AT_ONCE = 64, MOST_REQUESTS_A_CALL = 6 };
+/* ---- the script and the policy ---- */
 
-struct planned_call {
-    struct script_call call;
-    struct request requests[MOST_REQUESTS_A_CALL];
-    struct outcome expected[MOST_REQUESTS_A_CALL];
-};
+enum { MOST_REQUESTS_A_CALL = 6 };
 
-static void plan_call(struct planned_call *planned, struct history *history, struct policy_world *policy)
+/* Consecutive steps of one moment travel in one call. */
+static size_t calls_of(const struct steps *steps, struct script_call *calls, struct request *requests)
 {
-    history_turn(history);
-    planned->call = (struct script_call){
-        .prefix = "h", .requests = planned->requests, .now_us = history->now_us, .seen = 0};
-    planned->call.count = (size_t)(1 + roll(&history->dice, MOST_REQUESTS_A_CALL));
-    for (size_t r = 0; r < planned->call.count; r++) {
-        history_request(history, &planned->requests[r]);
-        policy_admit(policy, &planned->requests[r], history->now_us, &planned->expected[r]);
+    size_t count = 0;
+
+    for (size_t i = 0; i < steps->count; i++) {
+        requests[i] = steps->list[i].request;
+        if (count > 0 && calls[count - 1].now_us == steps->list[i].now_us &&
+            calls[count - 1].count < MOST_REQUESTS_A_CALL)
+            calls[count - 1].count++;
+        else
+            calls[count++] = (struct script_call){
+                .prefix = "h", .requests = &requests[i], .count = 1, .now_us = steps->list[i].now_us};
     }
+    return count;
 }
 
 /* Redis lets keys die by the real clock, the history has its own: so each key's TTL is looked at and taken
  * away after each call, which the next call must repair. */
-static void append_ttl_checks(redisContext *redis)
+static void append_ttl_checks(void)
 {
     for (size_t key = 0; key < WORLD_KEYS; key++) {
         redisAppendCommand(redis, "PTTL h:%d", (int)key);
@@ -71,9 +212,9 @@ static void append_ttl_checks(redisContext *redis)
     }
 }
 
-static void read_ttl_checks(redisContext *redis, const struct script_call *call)
+static bool read_ttl_checks(const struct script_call *call)
 {
-    bool was_named[WORLD_KEYS] = {false};
+    bool was_named[WORLD_KEYS] = {false}, all_have_one = true;
 
     for (size_t r = 0; r < call->count; r++)
         for (size_t j = 0; j < call->requests[r].charge_count; j++)
@@ -82,59 +223,79 @@ static void read_ttl_checks(redisContext *redis, const struct script_call *call)
         redisReply *ttl = NULL, *persisted = NULL;
         cr_assert_eq(redisGetReply(redis, (void **)&ttl), REDIS_OK);
         cr_assert_eq(redisGetReply(redis, (void **)&persisted), REDIS_OK);
-        if (was_named[key])
-            cr_assert_neq(ttl->integer, -1, "key %zu was left without a TTL", key);
+        if (was_named[key] && ttl->integer == -1)
+            all_have_one = false;
         freeReplyObject(ttl);
         freeReplyObject(persisted);
     }
+    return all_have_one;
 }
 
-static size_t compare_script_with_policy(redisContext *redis, uint64_t seed, int rounds)
+static bool script_parts_from_policy(const struct steps *steps, bool quietly, size_t *where)
 {
-    static struct planned_call plan[CALLS_AT_ONCE];
+    static struct policy_world policy;
+    static struct script_call calls[HISTORY_STEPS];
+    static struct request requests[HISTORY_STEPS];
     static struct script_answer answer;
-    struct policy_world policy = {0};
-    struct history history;
-    size_t compared = 0;
+    size_t call_count = calls_of(steps, calls, requests), at = 0, first_parting = SIZE_MAX;
 
     freeReplyObject(redis_says(redis, "FLUSHALL"));
-    history_begin(&history, seed);
-    for (int round = 0; round < rounds; round++) {
-        for (int i = 0; i < CALLS_AT_ONCE; i++) {
-            plan_call(&plan[i], &history, &policy);
-            script_append(redis, &plan[i].call);
-            append_ttl_checks(redis);
+    for (size_t i = 0; i < call_count; i++) {
+        script_append(redis, &calls[i]);
+        append_ttl_checks();
+    }
+    for (size_t i = 0; i < call_count; i++) {
+        script_read(redis, &calls[i], &answer);
+        for (size_t r = 0; r < calls[i].count; r++, at++) {
+            struct outcome expected;
+            policy_admit(&policy, &calls[i].requests[r], calls[i].now_us, &expected);
+            if (!outcomes_agree(&calls[i].requests[r], &expected, &answer.outcomes[r],
+                                quietly || first_parting != SIZE_MAX) &&
+                first_parting == SIZE_MAX)
+                first_parting = at;
         }
-        for (int i = 0; i < CALLS_AT_ONCE; i++) {
-            script_read(redis, &plan[i].call, &answer);
-            for (size_t r = 0; r < plan[i].call.count; r++, compared++)
-                cr_assert(outcomes_agree(&plan[i].requests[r], &plan[i].expected[r], &answer.outcomes[r]),
-                          "policy and script part in call %d of round %d of seed %llu (WEIR_SEED)", i, round,
-                          (unsigned long long)seed);
-            freeReplyObject(answer.reply);
-            read_ttl_checks(redis, &plan[i].call);
+        freeReplyObject(answer.reply);
+        if (!read_ttl_checks(&calls[i]) && first_parting == SIZE_MAX) {
+            first_parting = at - 1;
+            if (!quietly)
+                fprintf(stderr, "a key was left without a TTL\n");
         }
     }
-    return compared;
+    policy_forget(&policy);
+    *where = first_parting;
+    return first_parting != SIZE_MAX;
 }
 
-Test(admit_differential, the_script_decides_what_the_policy_decides)
-{
-    struct redis_fixture fixture = redis_fixture_start();
-    redisContext *redis = redis_fixture_connect(&fixture);
-    size_t compared = 0;
+static struct redis_fixture fixture;
 
+static void start_redis(void)
+{
+    fixture = redis_fixture_start();
+    redis = redis_fixture_connect(&fixture);
     script_load(redis);
-    for (uint64_t i = 0; i < 30; i++)
-        compared += compare_script_with_policy(redis, first_seed() + i, 4);
-    cr_assert_gt(compared, 20000);
+}
+
+static void stop_redis(void)
+{
     redisFree(redis);
     redis_fixture_stop(&fixture);
 }
 
+Test(admit_differential, the_script_decides_what_the_policy_decides, .init = start_redis, .fini = stop_redis)
+{
+    static struct steps steps;
+    struct tally tally = {0};
+    uint64_t seed = first_seed();
+
+    for (; fewest(&tally) < wanted_steps(); seed++) {
+        write_history(&steps, SCRIPT_HISTORY_STEPS, seed, &tally);
+        expect_no_parting(&steps, script_parts_from_policy, seed);
+    }
+    report("script and policy", &tally, seed);
+}
+
 /* Each request of a call, one by one in calls of their own, on another copy of the world. */
-static void compare_with_single_calls(redisContext *redis, const struct script_call *batch,
-                                      const struct script_answer *together)
+static void compare_with_single_calls(const struct script_call *batch, const struct script_answer *together)
 {
     static struct script_answer alone;
 
@@ -153,18 +314,16 @@ static void compare_with_single_calls(redisContext *redis, const struct script_c
             joined.passing += passed;
             freeReplyObject(alone.reply);
         }
-        cr_assert(outcomes_agree(&batch->requests[r], &together->outcomes[r], &joined));
+        cr_assert(outcomes_agree(&batch->requests[r], &together->outcomes[r], &joined, false));
     }
 }
 
-Test(admit_differential, a_batch_decides_what_its_requests_would_one_by_one)
+Test(admit_differential, a_batch_decides_what_its_requests_would_one_by_one, .init = start_redis,
+     .fini = stop_redis)
 {
-    struct redis_fixture fixture = redis_fixture_start();
-    redisContext *redis = redis_fixture_connect(&fixture);
     static struct request requests[12];
     static struct script_answer together;
 
-    script_load(redis);
     for (uint64_t seed = first_seed(); seed < first_seed() + 20; seed++) {
         struct history history;
         freeReplyObject(redis_says(redis, "FLUSHALL"));
@@ -179,7 +338,7 @@ Test(admit_differential, a_batch_decides_what_its_requests_would_one_by_one)
                 requests[r].count += requests[r].count == 0;
             }
             script_admit(redis, &batch, &together);
-            compare_with_single_calls(redis, &batch, &together);
+            compare_with_single_calls(&batch, &together);
             freeReplyObject(together.reply);
             /* the real clock must not outlive the history's */
             for (size_t key = 0; key < WORLD_KEYS; key++) {
@@ -189,6 +348,4 @@ Test(admit_differential, a_batch_decides_what_its_requests_would_one_by_one)
             history_turn(&history);
         }
     }
-    redisFree(redis);
-    redis_fixture_stop(&fixture);
 }

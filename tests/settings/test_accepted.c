@@ -106,6 +106,42 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
     settings_release(&s);
 }
 
+Test(accepted, each_algorithm_takes_the_rates_that_it_can_decide)
+{
+    struct settings *s = accepted("limits:\n"
+                                  "  a: {key: ip, algorithm: sliding_log, rate: 1000000/30d}\n"
+                                  "  b: {key: ip, algorithm: token_bucket, rate: 2/s}\n"
+                                  "  c: {key: ip, algorithm: token_bucket, rate: 2/s, burst: 10, cost: 10}\n"
+                                  "  d: {key: ip, algorithm: token_bucket, rate: 1000000/d, burst: 3000}\n"
+                                  "  e: {key: ip, algorithm: fixed_window, rate: 9007199254740992/month}\n"
+                                  "  f: {key: ip, algorithm: fixed_window, rate: 5/week}\n"
+                                  "  g: {key: ip, algorithm: fixed_window, rate: 5/15m}\n" UPSTREAM
+                                  "routes: [{match: /**, upstream: api}]\n");
+    static const struct limit_terms terms[] = {
+        {LIMIT_SLIDING_LOG, 1000000, 30 * INT64_C(86400000000), 1, 0, CALENDAR_MULTIPLES},
+        {LIMIT_TOKEN_BUCKET, 2, 1000000, 1, 2, CALENDAR_MULTIPLES},
+        {LIMIT_TOKEN_BUCKET, 2, 1000000, 1, 10, CALENDAR_MULTIPLES},
+        {LIMIT_TOKEN_BUCKET, 1000000, 86400000000, 1000, 3000, CALENDAR_MULTIPLES},
+        {LIMIT_FIXED_WINDOW, LIMIT_EXACT, 31 * INT64_C(86400000000), 1, 0, CALENDAR_MONTH},
+        {LIMIT_FIXED_WINDOW, 5, 7 * INT64_C(86400000000), 1, 0, CALENDAR_WEEK},
+        {LIMIT_FIXED_WINDOW, 5, 900000000, 1, 0, CALENDAR_MULTIPLES},
+    };
+
+    cr_assert_eq(s->limit_count, sizeof terms / sizeof *terms);
+    for (size_t i = 0; i < s->limit_count; i++) {
+        struct limit_terms read = limit_rule_terms(&s->limits[i]);
+        cr_expect_eq(read.algorithm, terms[i].algorithm, "%s", s->limits[i].name);
+        cr_expect_eq(read.limit, terms[i].limit, "%s", s->limits[i].name);
+        cr_expect_eq(read.window_us, terms[i].window_us, "%s", s->limits[i].name);
+        cr_expect_eq(read.tick_us, terms[i].tick_us, "%s", s->limits[i].name);
+        cr_expect_eq(read.burst, terms[i].burst, "%s", s->limits[i].name);
+        cr_expect_eq(read.calendar, terms[i].calendar, "%s", s->limits[i].name);
+    }
+    cr_expect_eq(limit_rule_capacity(&s->limits[2]), 10, "a bucket holds its burst");
+    cr_expect_eq(limit_rule_period_us(&s->limits[2]), 5000000, "ten at two a second");
+    settings_release(&s);
+}
+
 static const char everything[] =
     "listen: ['0.0.0.0:80', {address: '[0:0::1]:81', proxy_protocol: no}]\n"
     "workers: 3\n"

@@ -322,8 +322,8 @@ class Node(Process):
         return self.metrics().sum(name, **labels)
 
     def access_log(self):
-        """The lines so far, each as an object."""
-        return [json.loads(line) for line in self.stdout.splitlines()]
+        """The whole lines so far, each as an object."""
+        return [json.loads(line) for line in self.stdout.splitlines(True) if line.endswith("\n")]
 
     def reload(self, configuration=None):
         """SIGHUP with this configuration; True once it is in force, False once it is refused."""

@@ -55,6 +55,13 @@ size_t verdict_closest(const struct limit_standing *standings, size_t count)
     return closest;
 }
 
+int64_t verdict_certain_us(int64_t retry_after_us)
+{
+    int64_t certain_us = retry_after_us - retry_after_us / 1000 - (retry_after_us % 1000 > 0 ? 1 : 0);
+
+    return certain_us < VERDICT_CERTAIN_MOST_US ? certain_us : VERDICT_CERTAIN_MOST_US;
+}
+
 int64_t verdict_retry_s(int64_t retry_after_us)
 {
     int64_t seconds = retry_after_us / US_PER_S + (retry_after_us % US_PER_S > 0 ? 1 : 0);

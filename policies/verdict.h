@@ -33,6 +33,12 @@ struct verdict verdict_reach(const struct limit_standing *standings,
  * `count` >= 1. */
 size_t verdict_closest(const struct limit_standing *standings, size_t count);
 
+/* For how long after the store was asked a refusal with this wait is certain to stand, where only time can free what is used up. A
+ * thousandth less than the wait, for clocks that do not run alike; and VERDICT_CERTAIN_MOST_US at most, for all that nobody tells us of: a
+ * clock that is set, state that was lost, reset by hand or written by another node's other rule. */
+enum { VERDICT_CERTAIN_MOST_US = 100000 };
+int64_t verdict_certain_us(int64_t retry_after_us);
+
 /* Whole seconds, rounded up, at least 1: what Retry-After says. */
 int64_t verdict_retry_s(int64_t retry_after_us);
 

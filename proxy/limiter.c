@@ -1,8 +1,10 @@
 /* Limiter: see limiter.h. */
 #include "limiter.h"
 #include "check.h"
+#include "clock.h"
 #include "loop.h"
 #include "memory.h"
+#include "refusals.h"
 #include "verdict.h"
 
 #include <stdlib.h>
@@ -21,6 +23,7 @@ struct limit_batch {
     struct limit_charge *charges;
     size_t count, room, charge_count, charge_room;
     struct store_call *call;
+    int64_t asked_us;
     bool is_fallback;
     struct site *sites[SITES_PER_TURN]; /* whose rules the charges point to */
     size_t site_count;
@@ -30,8 +33,11 @@ struct limiter {
     struct loop *loop;
     struct store *store, *fallback;
     struct link gathering; /* asked in this turn */
+    struct link denied;    /* likewise, and known to be refused */
     struct link batches;   /* under way */
     struct task flush;
+    struct refusals *refusals;
+    int64_t (*read_us)(void);
 };
 
 /* ---- building a batch ---- */
@@ -292,6 +298,16 @@ static void apply_answer(struct limit_request *request, const struct admit_answe
     count_outcomes(request, is_fallback);
 }
 
+/* What the store refused of its own accord is remembered. */
+static void note_refusal(struct limit_batch *batch, const struct limit_request *request, int64_t now_us)
+{
+    struct limiter *limiter = batch->limiter;
+
+    if (request->ruling == RULING_REFUSED && !batch->is_fallback && limiter->store->is_shared)
+        refusals_note(limiter->refusals, request->charges, request->has_state, request->states,
+                      request->charge_count, batch->asked_us, now_us);
+}
+
 static void conclude(struct limit_request *request)
 {
     list_leave(&request->link);
@@ -369,6 +385,7 @@ static void fail_batch(struct limit_batch *batch)
 static void on_admitted(void *arg, enum fault fault, const struct admit_answer *answers, size_t count)
 {
     struct limit_batch *batch = arg;
+    int64_t now_us = batch->limiter->read_us();
 
     batch->call = NULL;
     if (fault != FAULT_NONE) {
@@ -383,6 +400,7 @@ static void on_admitted(void *arg, enum fault fault, const struct admit_answer *
 
         request->epoch_is_known = !batch->is_fallback;
         apply_answer(request, &answers[request->tuple], batch->is_fallback);
+        note_refusal(batch, request, now_us);
         conclude(request);
     }
     batch_free(batch);
@@ -409,15 +427,33 @@ static void start_fallback(struct limiter *limiter, struct link *requests)
     batch->call = store_admit(limiter->fallback, batch->tuples, batch->count, on_admitted, batch);
 }
 
+static void deny(struct limiter *limiter)
+{
+    struct link denied;
+
+    list_init(&denied);
+    list_move_all(&denied, &limiter->denied); /* who is told may ask again */
+    while (!list_is_empty(&denied)) {
+        struct limit_request *request = LIST_OWNER(denied.next, struct limit_request, link);
+
+        name_refusing(request);
+        count_outcomes(request, false);
+        site_count_limit(request->site, request->named, LIMIT_FAST_DENIED);
+        conclude(request);
+    }
+}
+
 static void flush(void *arg)
 {
     struct limiter *limiter = arg;
     struct limit_batch *batch;
 
+    deny(limiter);
     if (list_is_empty(&limiter->gathering))
         return;
     batch = batch_new(limiter, &limiter->gathering);
     gather(batch, &limiter->gathering);
+    batch->asked_us = limiter->read_us();
     batch->call = store_admit(limiter->store, batch->tuples, batch->count, on_admitted, batch);
 }
 
@@ -430,7 +466,10 @@ struct limiter *limiter_new(struct loop *loop, struct store *store, struct store
     limiter->loop = loop;
     limiter->store = store;
     limiter->fallback = fallback;
+    limiter->refusals = refusals_new();
+    limiter->read_us = clock_mono_us;
     list_init(&limiter->gathering);
+    list_init(&limiter->denied);
     list_init(&limiter->batches);
     task_init(&limiter->flush, LOOP_DECIDE, flush, limiter);
     return limiter;
@@ -438,11 +477,22 @@ struct limiter *limiter_new(struct loop *loop, struct store *store, struct store
 
 void limiter_free(struct limiter *limiter)
 {
-    CHECK(list_is_empty(&limiter->gathering));
+    CHECK(list_is_empty(&limiter->gathering) && list_is_empty(&limiter->denied));
     task_cancel(limiter->loop, &limiter->flush);
     while (!list_is_empty(&limiter->batches))
         batch_free(LIST_OWNER(limiter->batches.next, struct limit_batch, link));
+    refusals_free(limiter->refusals);
     free(limiter);
+}
+
+void limiter_use_clock(struct limiter *limiter, int64_t (*read_us)(void))
+{
+    limiter->read_us = read_us;
+}
+
+void limiter_forget_refusals(struct limiter *limiter)
+{
+    refusals_forget(limiter->refusals);
 }
 
 void limiter_ask(struct limiter *limiter, struct limit_request *request)
@@ -452,10 +502,16 @@ void limiter_ask(struct limiter *limiter, struct limit_request *request)
     request->is_degraded = false;
     request->epoch_is_known = false;
     request->named = NULL;
-    for (size_t i = 0; i < request->charge_count; i++)
-        request->has_state[i] = true;
     list_init(&request->link);
-    list_append(&limiter->gathering, &request->link);
+    if (limiter->store->is_shared &&
+        refusals_recall(limiter->refusals, request->charges, request->charge_count, request->has_state,
+                        request->states, limiter->read_us())) {
+        list_append(&limiter->denied, &request->link);
+    } else {
+        for (size_t i = 0; i < request->charge_count; i++)
+            request->has_state[i] = true;
+        list_append(&limiter->gathering, &request->link);
+    }
     loop_defer(limiter->loop, &limiter->flush);
 }
 

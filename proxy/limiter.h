@@ -57,4 +57,10 @@ void limiter_ask(struct limiter *limiter, struct limit_request *request);
 void limiter_leave(struct limiter *limiter,
                    struct limit_request *request); /* what was asked may still be charged */
 
+/* What a shared store refused a moment ago is refused without asking it (refusals.h). To be called when rules are replaced, and wherever
+ * a limit's state is changed by hand. */
+void limiter_forget_refusals(struct limiter *limiter);
+/* For tests: another clock, in microseconds that never go backwards. */
+void limiter_use_clock(struct limiter *limiter, int64_t (*read_us)(void));
+
 #endif

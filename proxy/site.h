@@ -23,6 +23,7 @@ enum limit_outcome {
     LIMIT_PASSED_OPEN,
     LIMIT_DECIDED_LOCALLY,
     LIMIT_SHADOW_REFUSED,
+    LIMIT_FAST_DENIED, /* beside LIMIT_REFUSED: without asking the store */
     LIMIT_OUTCOMES
 };
 

@@ -41,6 +41,7 @@ void story_set_site(struct story *story, struct site *site)
 {
     site_release(&story->site);
     story->site = site;
+    limiter_forget_refusals(story->limiter); /* the old rules' places in memory may be new ones' */
 }
 
 bool story_is_quiet(const struct story *story)

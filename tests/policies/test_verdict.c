@@ -73,3 +73,14 @@ Test(verdict, retry_after_is_whole_seconds_rounded_up_and_at_least_one)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         cr_assert_eq(verdict_retry_s(rows[i].us), rows[i].want_s);
 }
+
+Test(verdict, a_refusal_is_certain_for_a_little_less_than_its_wait_and_not_for_long)
+{
+    static const struct {
+        int64_t retry_us, certain_us;
+    } rows[] = {{1, 0},          {999, 998},       {1000, 999},         {1001, 999}, {100000, 99900},
+                {100100, 99999}, {100101, 100000}, {INT64_MAX, 100000}, {0, 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        cr_expect_eq(verdict_certain_us(rows[i].retry_us), rows[i].certain_us, "%zu", i);
+}

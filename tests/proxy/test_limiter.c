@@ -503,6 +503,111 @@ Test(limiter, without_the_store_a_limit_in_shadow_refuses_nobody_either)
     stop();
 }
 
+/* ---- what was refused a moment ago ---- */
+
+static int64_t now_us = 1000000;
+
+static int64_t read_clock(void)
+{
+    return now_us;
+}
+
+static void refuse_first(struct asker *asker, int64_t retry_us)
+{
+    struct limit_state state = {.available = 0, .reset_us = 2 * retry_us, .retry_after_us = retry_us};
+
+    limiter_use_clock(limiter, read_clock);
+    ask_as(asker, 'a');
+    loop_turn(loop, 0);
+    fake_tell_admit(question(0), FAULT_NONE, &(struct admit_answer){0, &state});
+    cr_assert_eq(asker->request.ruling, RULING_REFUSED);
+}
+
+Test(limiter, what_was_refused_is_refused_again_without_a_question_until_it_may_pass)
+{
+    struct asker first = {0}, again = {0}, other = {0}, later = {0};
+
+    start();
+    refuse_first(&first, 50000);
+    now_us += 20000;
+    ask_as(&again, 'a'), ask_as(&other, 'b');
+    loop_turn(loop, 0);
+    cr_assert_eq(again.decisions, 1);
+    cr_assert_eq(again.request.ruling, RULING_REFUSED);
+    cr_assert_eq(again.request.named, &site_settings(site)->limits[TEST_LIMIT_CLOSED]);
+    cr_assert_eq(again.request.states[0].retry_after_us, 30000);
+    cr_assert_eq(decisions("closed", "refused"), 2);
+    cr_assert_eq(decisions("closed", "fast_denied"), 1);
+    cr_assert_eq(question(1)->count, 1, "of the other caller alone");
+    now_us += 30000;
+    ask_as(&later, 'a');
+    loop_turn(loop, 0);
+    cr_assert_eq(later.decisions, 0);
+    cr_assert_eq(question(2)->count, 1, "the store is asked as soon as it may pass");
+    limiter_leave(limiter, &other.request), limiter_leave(limiter, &later.request);
+    stop();
+}
+
+Test(limiter, who_is_refused_from_memory_may_leave_and_ask_again)
+{
+    struct asker first = {0}, leaves = {0}, stays = {0}, fresh = {0};
+
+    start();
+    refuse_first(&first, 50000);
+    stays.asks = &fresh;
+    charge(&fresh, TEST_LIMIT_CLOSED, 'a', 1);
+    fresh.request.site = site;
+    fresh.request.decided = on_decided;
+    fresh.request.arg = &fresh;
+    stays.leaves = &leaves;
+    ask_as(&stays, 'a'), ask_as(&leaves, 'a');
+    loop_turn(loop, 0);
+    cr_assert_eq(stays.decisions, 1);
+    cr_assert_eq(leaves.decisions, 0);
+    loop_turn(loop, 0);
+    cr_assert_eq(fresh.decisions, 1);
+    cr_assert_eq(fake_count_of(&store, FAKE_ADMIT), 1);
+    stop();
+}
+
+Test(limiter, new_rules_a_reset_and_a_store_of_its_own_are_asked_at_once)
+{
+    struct asker first = {0}, after = {0}, alone = {0};
+
+    start();
+    refuse_first(&first, 50000);
+    limiter_forget_refusals(limiter);
+    ask_as(&after, 'a');
+    loop_turn(loop, 0);
+    cr_assert_eq(fake_count_of(&store, FAKE_ADMIT), 2);
+    fake_tell_admit(question(1), FAULT_NONE, &(struct admit_answer){0, (struct limit_state[]){EXHAUSTED}});
+    store.store.is_shared = false;
+    ask_as(&alone, 'a');
+    loop_turn(loop, 0);
+    cr_assert_eq(fake_count_of(&store, FAKE_ADMIT), 3, "it is no further than the memory");
+    limiter_leave(limiter, &alone.request);
+    stop();
+}
+
+Test(limiter, what_was_refused_without_the_store_is_not_remembered)
+{
+    struct asker first = {0}, again = {0};
+
+    start();
+    limiter_use_clock(limiter, read_clock);
+    charge(&first, TEST_LIMIT_LOCAL, 'a', 1), ask(&first);
+    loop_turn(loop, 0);
+    fake_tell_admit(question(0), FAULT_STORE_AWAY, NULL);
+    fake_tell_admit(fake_call_of(&fallback, FAKE_ADMIT, 0), FAULT_NONE,
+                    &(struct admit_answer){0, (struct limit_state[]){EXHAUSTED}});
+    cr_assert_eq(first.request.ruling, RULING_REFUSED);
+    charge(&again, TEST_LIMIT_LOCAL, 'a', 1), ask(&again);
+    loop_turn(loop, 0);
+    cr_assert_eq(fake_count_of(&store, FAKE_ADMIT), 2);
+    limiter_leave(limiter, &again.request);
+    stop();
+}
+
 /* ---- the store is away ---- */
 
 Test(limiter, without_the_store_each_limit_says_what_happens)

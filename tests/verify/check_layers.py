@@ -56,7 +56,7 @@ MODULES = {
         "respond": ["respond"],
     },
     SERVICES: {
-        "limiter": ["limiter"],
+        "limiter": ["limiter", "refusals"],
         "cache": ["cache", "cache_*"],
         "flight": ["flight", "plan", "load_answer"],
         "stream": ["stream"],

@@ -26,6 +26,8 @@ enum cost_reading cost_of_text(const struct cost_rule *rule, const struct limit_
     int64_t number;
 
     CHECK(rule->source == COST_OF_HEADER || rule->source == COST_OF_QUERY);
+    if (len == LIMIT_KEY_AMBIGUOUS)
+        return COST_NOT_ALLOWED;
     if (len == LIMIT_KEY_ABSENT)
         return COST_UNSTATED;
     if (len > sizeof(digits) || !text_parse_digits(slice_of(digits, len), INT64_MAX, &number))

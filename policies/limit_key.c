@@ -60,37 +60,50 @@ static void split_pair(struct slice pair, struct slice *name, struct slice *valu
         *name = *value = slice_of(NULL, 0);
 }
 
-/* `from` is where this part began: a separator goes before all but its first value. */
-static void separate(struct text *out, size_t from, struct slice separator)
+static bool same_decoded(struct slice a, struct slice b)
 {
-    if (out->len > from)
-        text_add(out, separator);
+    size_t at_a = 0, at_b = 0;
+
+    while (at_a < a.len && at_b < b.len)
+        if (decoded_next(a, &at_a) != decoded_next(b, &at_b))
+            return false;
+    return at_a == a.len && at_b == b.len;
 }
 
-static void add_header(struct text *out, struct slice name, const struct limit_key_facts *facts)
+/* False where a name has a second value: an upstream may believe the first, the last or both, and whoever
+ * sends a key with ever new company would else be ever new to us. Empty ones do not count. */
+static bool note_value(struct slice *found, struct slice value, bool (*same)(struct slice a, struct slice b))
 {
-    size_t from = out->len;
-
-    for (size_t i = 0; i < facts->header_count; i++) {
-        if (!slice_eq(facts->headers[i].name, name) || facts->headers[i].value.len == 0)
-            continue;
-        separate(out, from, SLICE(", ")); /* RFC 9110 section 5.3: the same as one line */
-        text_add(out, facts->headers[i].value);
-    }
+    if (value.len == 0)
+        return true;
+    if (found->len > 0)
+        return same(*found, value);
+    *found = value;
+    return true;
 }
 
-static void add_query(struct text *out, struct slice wanted, struct slice query)
+static bool add_header(struct text *out, struct slice name, const struct limit_key_facts *facts)
 {
-    struct slice pair, name, value;
-    size_t from = out->len;
+    struct slice found = {NULL, 0};
+
+    for (size_t i = 0; i < facts->header_count; i++)
+        if (slice_eq(facts->headers[i].name, name) && !note_value(&found, facts->headers[i].value, slice_eq))
+            return false;
+    text_add(out, found);
+    return true;
+}
+
+static bool add_query(struct text *out, struct slice wanted, struct slice query)
+{
+    struct slice pair, name, value, found = {NULL, 0};
 
     while (take_until(&query, '&', &pair)) {
         split_pair(pair, &name, &value);
-        if (value.len == 0 || !decodes_to(name, wanted))
-            continue;
-        separate(out, from, SLICE("&"));
-        add_decoded(out, value);
+        if (decodes_to(name, wanted) && !note_value(&found, value, same_decoded))
+            return false;
     }
+    add_decoded(out, found);
+    return true;
 }
 
 /* Some clients put the value in quotes, and servers take them off. */
@@ -101,9 +114,9 @@ static struct slice without_quotes(struct slice value)
     return value;
 }
 
-static void add_cookie(struct text *out, struct slice wanted, const struct limit_key_facts *facts)
+static bool add_cookie(struct text *out, struct slice wanted, const struct limit_key_facts *facts)
 {
-    size_t from = out->len;
+    struct slice found = {NULL, 0};
 
     for (size_t i = 0; i < facts->header_count; i++) {
         struct slice rest = facts->headers[i].value, pair, name, value;
@@ -112,13 +125,13 @@ static void add_cookie(struct text *out, struct slice wanted, const struct limit
             continue;
         while (take_until(&rest, ';', &pair)) {
             split_pair(pair, &name, &value);
-            value = without_quotes(slice_trim(value));
-            if (value.len == 0 || !slice_eq(slice_trim(name), wanted))
-                continue;
-            separate(out, from, SLICE("; "));
-            text_add(out, value);
+            if (slice_eq(slice_trim(name), wanted) &&
+                !note_value(&found, without_quotes(slice_trim(value)), slice_eq))
+                return false;
         }
     }
+    text_add(out, found);
+    return true;
 }
 
 static void add_path(struct text *out, struct slice name, const struct route_values *values)
@@ -157,19 +170,21 @@ static void add_route(struct text *out, const struct limit_key_facts *facts)
     text_add(out, facts->route_match);
 }
 
-static void add_part(struct text *out, const struct limit_key_part *part, const struct limit_key_facts *facts,
+/* False: the request says two things. */
+static bool add_part(struct text *out, const struct limit_key_part *part, const struct limit_key_facts *facts,
                      int ipv6_prefix)
 {
     switch (part->kind) { /* no default: a new form must be given a value before it compiles */
-    case LIMIT_KEY_HEADER: add_header(out, part->name, facts); return;
-    case LIMIT_KEY_QUERY: add_query(out, part->name, facts->query); return;
-    case LIMIT_KEY_COOKIE: add_cookie(out, part->name, facts); return;
-    case LIMIT_KEY_PATH: add_path(out, part->name, facts->values); return;
-    case LIMIT_KEY_IP: add_address(out, facts->address, ipv6_prefix); return;
-    case LIMIT_KEY_HOST: add_host(out, facts->authority); return;
-    case LIMIT_KEY_ROUTE: add_route(out, facts); return;
-    case LIMIT_KEY_GLOBAL: return;
+    case LIMIT_KEY_HEADER: return add_header(out, part->name, facts);
+    case LIMIT_KEY_QUERY: return add_query(out, part->name, facts->query);
+    case LIMIT_KEY_COOKIE: return add_cookie(out, part->name, facts);
+    case LIMIT_KEY_PATH: add_path(out, part->name, facts->values); return true;
+    case LIMIT_KEY_IP: add_address(out, facts->address, ipv6_prefix); return true;
+    case LIMIT_KEY_HOST: add_host(out, facts->authority); return true;
+    case LIMIT_KEY_ROUTE: add_route(out, facts); return true;
+    case LIMIT_KEY_GLOBAL: return true;
     }
+    return true;
 }
 
 size_t limit_key_write(const struct limit_key *key, const struct limit_key_facts *facts, int ipv6_prefix,
@@ -182,7 +197,8 @@ size_t limit_key_write(const struct limit_key *key, const struct limit_key_facts
         const struct limit_key_part *part = &key->parts[i];
         struct text measure = text_in(NULL, 0);
 
-        add_part(&measure, part, facts, ipv6_prefix);
+        if (!add_part(&measure, part, facts, ipv6_prefix))
+            return LIMIT_KEY_AMBIGUOUS;
         if (measure.len == 0 && part->kind != LIMIT_KEY_GLOBAL)
             return LIMIT_KEY_ABSENT;
         if (key->part_count > 1) {

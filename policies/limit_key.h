@@ -2,9 +2,9 @@
  * into a principal.
  *
  * One value has one text, however a client spells it: names of fields without case, %XX decoded, a host
- * without its port, an address by its prefix. Where a name stands several times the values are joined, empty
- * ones left out; a part that is empty is absent, and a key lacks if one of its parts does. In a list each
- * part is LENGTH ':' BYTES, so that no value can be made to look like the border of two.
+ * without its port, an address by its prefix. A name that stands several times must say the same each time,
+ * empty ones left out; a part that is empty is absent, and a key lacks if one of its parts does. In a list
+ * each part is LENGTH ':' BYTES, so that no value can be made to look like the border of two.
  */
 #ifndef WEIR_LIMIT_KEY_H
 #define WEIR_LIMIT_KEY_H
@@ -46,9 +46,10 @@ struct limit_key_facts { /* of one request */
 };
 
 #define LIMIT_KEY_ABSENT SIZE_MAX
+#define LIMIT_KEY_AMBIGUOUS (SIZE_MAX - 1)
 
 /* Writes the value to out[room] if it fits; returns its full length either way, or LIMIT_KEY_ABSENT where a
- * part is missing. `global` has an empty value. IPv6 counts by its first `ipv6_prefix` bits. */
+ * part is missing, or LIMIT_KEY_AMBIGUOUS where one has two values. `global` has an empty value. IPv6 counts by its first `ipv6_prefix` bits. */
 size_t limit_key_write(const struct limit_key *key, const struct limit_key_facts *facts, int ipv6_prefix,
                        char *out, size_t room);
 

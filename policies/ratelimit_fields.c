@@ -117,7 +117,8 @@ int refusal_status(enum refusal_kind kind)
     switch (kind) { /* no default: a new kind must be given a status before it compiles */
     case REFUSED_RATE: return 429;
     case REFUSED_COST:
-    case REFUSED_BAD_COST: return 400;
+    case REFUSED_BAD_COST:
+    case REFUSED_KEY_AMBIGUOUS: return 400;
     case REFUSED_BODY_SIZE: return 413;
     case REFUSED_KEY_MISSING: return 401;
     case REFUSED_LIMITER_AWAY: return 503;
@@ -134,6 +135,7 @@ const char *refusal_code(enum refusal_kind kind)
     case REFUSED_BAD_COST: return "bad_cost";
     case REFUSED_BODY_SIZE: return "body_too_large";
     case REFUSED_KEY_MISSING: return "key_required";
+    case REFUSED_KEY_AMBIGUOUS: return "ambiguous_key";
     case REFUSED_LIMITER_AWAY: return "limiter_unavailable";
     }
     CHECK(!"a refusal is of one of its own kinds");
@@ -163,6 +165,9 @@ static struct problem_words refusal_words(enum refusal_kind kind)
     case REFUSED_KEY_MISSING:
         return (struct problem_words){"about:blank", "Unauthorized",
                                       "The request lacks the key that identifies its sender to the limit "};
+    case REFUSED_KEY_AMBIGUOUS:
+        return (struct problem_words){"about:blank", "Bad Request",
+                                      "The request names more than one sender to the limit "};
     case REFUSED_LIMITER_AWAY:
         return (struct problem_words){
             "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",

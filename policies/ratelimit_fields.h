@@ -36,12 +36,13 @@ size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t
                         struct header *fields_out);
 
 enum refusal_kind {
-    REFUSED_RATE,         /* 429 rate_limit_exceeded */
-    REFUSED_COST,         /* 400 cost_exceeds_limit */
-    REFUSED_BAD_COST,     /* 400 bad_cost */
-    REFUSED_BODY_SIZE,    /* 413 body_too_large */
-    REFUSED_KEY_MISSING,  /* 401 key_required */
-    REFUSED_LIMITER_AWAY, /* 503 limiter_unavailable */
+    REFUSED_RATE,          /* 429 rate_limit_exceeded */
+    REFUSED_COST,          /* 400 cost_exceeds_limit */
+    REFUSED_BAD_COST,      /* 400 bad_cost */
+    REFUSED_BODY_SIZE,     /* 413 body_too_large */
+    REFUSED_KEY_MISSING,   /* 401 key_required */
+    REFUSED_KEY_AMBIGUOUS, /* 400 ambiguous_key */
+    REFUSED_LIMITER_AWAY,  /* 503 limiter_unavailable */
 };
 
 struct refusal {

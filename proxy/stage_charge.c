@@ -16,27 +16,29 @@ struct charging {
 
 /* ---- who is asking ---- */
 
-/* In the request's memory where it does not fit into `near`. */
-static bool find_value(struct charging *charging, const struct limit_rule *rule, char near[NEAR_ROOM],
-                       struct slice *value)
+/* LIMIT_KEY_ABSENT, LIMIT_KEY_AMBIGUOUS, or the length of *value, which is in the request's memory where it
+ * does not fit into `near`. */
+static size_t find_value(struct charging *charging, const struct limit_rule *rule, char near[NEAR_ROOM],
+                         struct slice *value)
 {
     size_t len = limit_key_write(&rule->key, &charging->facts, rule->ipv6_prefix, near, NEAR_ROOM);
     char *room = near;
 
-    if (len == LIMIT_KEY_ABSENT)
-        return false;
+    if (len == LIMIT_KEY_ABSENT || len == LIMIT_KEY_AMBIGUOUS)
+        return len;
     if (len > NEAR_ROOM) {
         room = client_alloc(charging->exchange->client, len);
         limit_key_write(&rule->key, &charging->facts, rule->ipv6_prefix, room, len);
     }
     *value = slice_of(room, len);
-    return true;
+    return len;
 }
 
 enum asking {
     ASKING_SOMEBODY,
     ASKING_NOBODY /* do not count */,
-    ASKING_NAMELESS /* the limit insists on a key */
+    ASKING_NAMELESS, /* the limit insists on a key */
+    ASKING_AS_TWO    /* whose budgets they are would be the client's choice */
 };
 
 static enum asking find_principal(struct charging *charging, const struct limit_rule *rule,
@@ -46,8 +48,11 @@ static enum asking find_principal(struct charging *charging, const struct limit_
     char near[NEAR_ROOM], address_text[46];
     struct address group;
     struct slice value;
+    size_t len = find_value(charging, rule, near, &value);
 
-    if (find_value(charging, rule, near, &value)) {
+    if (len == LIMIT_KEY_AMBIGUOUS)
+        return ASKING_AS_TWO;
+    if (len != LIMIT_KEY_ABSENT) {
         principal_of(principals, rule->key.kind, value, principal);
         return ASKING_SOMEBODY;
     }
@@ -135,6 +140,7 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     case ASKING_SOMEBODY: break;
     case ASKING_NOBODY: return no_objection;
     case ASKING_NAMELESS: return (struct objection){.limit = rule, .kind = REFUSED_KEY_MISSING};
+    case ASKING_AS_TWO: return (struct objection){.limit = rule, .kind = REFUSED_KEY_AMBIGUOUS};
     }
     charge->rule = rule;
     charge->cost = rule->cost;

@@ -1,5 +1,6 @@
 """What a hostile client may try on a cache that others share, and what an odd one may send."""
 
+import json
 import signal
 import threading
 
@@ -96,6 +97,20 @@ def test_a_copy_stands_in_for_a_failure_whatever_that_says(memory_fleet, scripte
     assert node.get("/c/1").text == "good"
     wait_until(lambda: node.get("/c/1")["x-cache"] == "STALE", "the copy is stale")
     assert node.get("/c/1").text == "good"
+
+
+@pytest.mark.parametrize("key, once, company", [
+    ("header:x-api-key", ("/c", [("X-Api-Key", "k")]), lambda i: ("/c", [("X-Api-Key", "k"), ("X-Api-Key", f"other{i}")])),
+    ("query:key", ("/c?key=k", []), lambda i: (f"/c?key=k&key=other{i}", [])),
+    ("cookie:sid", ("/c", [("Cookie", "sid=k")]), lambda i: ("/c", [("Cookie", f"sid=k; sid=other{i}")]))], ids=["header", "query", "cookie"])
+def test_a_key_in_ever_new_company_gets_no_budget_of_its_own(fleet, scripted, key, once, company):
+    upstream = scripted(repeats_the_request, each=True)
+    nodes = fleet.start(upstream.url, [{"match": "/**", "limits": ["l"]}], {"l": {"key": key, "missing": "reject", "rate": "2/d"}})
+    assert [nodes[i % 2].get(*once).status for i in range(3)] == [200, 200, 429]
+    for i in range(4):
+        answer = nodes[i % 2].get(*company(i))
+        assert (answer.status, json.loads(answer.body)["code"]) == (400, "ambiguous_key")
+    assert len(upstream.requests) == 2
 
 
 def changes_when_told(talk, request):

@@ -52,7 +52,7 @@ def principal(kind, value):
 CALLERS = {
     "header": ("header:X-Api-Key", [("/", {"X-API-KEY": "Key"}), ("/", {"x-api-key": "Key"}), ("/", [("x-api-key", "Key"), ("x-api-key", "")])],
                ("/", {"x-api-key": "key"})),
-    "header lines": ("header:x-api-key", [("/", [("x-api-key", "a"), ("x-api-key", "b")]), ("/", {"x-api-key": "a, b"}),
+    "header lines": ("header:x-api-key", [("/", [("x-api-key", "a, b"), ("x-api-key", "a, b")]), ("/", {"x-api-key": "a, b"}),
                                           ("/", {"x-api-key": "a, b"})], ("/", {"x-api-key": "a"})),
     "query": ("query:key", [("/?key=a/b", {}), ("/?x=1&k%65y=%61%2fb", {}), ("/?key=a%2Fb&key=", {})], ("/?key=a+b", {})),
     "cookie": ("cookie:sid", [("/", {"Cookie": "sid=abc"}), ("/", {"Cookie": 'x=1; sid="abc"'}), ("/", [("Cookie", "x=1"), ("Cookie", "sid=abc")])],

@@ -42,17 +42,17 @@ Test(cost, digits_from_1_to_max_and_nothing_else)
     }
 }
 
-Test(cost, it_is_stated_once)
+Test(cost, it_is_one_number)
 {
-    struct header headers[] = {{SLICE("x-cost"), SLICE("1")}, {SLICE("x-cost"), SLICE("1")}};
-    struct limit_key_facts facts = {.headers = headers, .header_count = 2, .query = SLICE("u=1&u=1")};
+    struct header headers[] = {{SLICE("x-cost"), SLICE("1")}, {SLICE("x-cost"), SLICE("2")}};
+    struct limit_key_facts facts = {.headers = headers, .header_count = 2, .query = SLICE("u=1&u=2")};
     struct cost_rule rule = {.source = COST_OF_HEADER, .name = SLICE("x-cost"), .max = 50};
     int64_t cost;
 
     cr_expect_eq(cost_of_text(&rule, &facts, &cost), COST_NOT_ALLOWED);
     rule = (struct cost_rule){.source = COST_OF_QUERY, .name = SLICE("u"), .max = 50};
     cr_expect_eq(cost_of_text(&rule, &facts, &cost), COST_NOT_ALLOWED);
-    facts.query = SLICE("u=%35&v=2");
+    facts.query = SLICE("u=%35&v=2&u=5");
     cr_expect_eq(cost_of_text(&rule, &facts, &cost), COST_STATED);
     cr_expect_eq(cost, 5);
     facts.query = SLICE("v=2");

@@ -172,6 +172,11 @@ Test(refusal, a_missing_key_and_an_absent_store_have_their_own_codes)
         "\"detail\":\"The request lacks the key that identifies its sender to the limit per_client.\","
         "\"code\":\"key_required\",\"limit\":\"per_client\",\"violated-policies\":[\"per_client\"]}\n");
     expect_body(
+        &(struct refusal){REFUSED_KEY_AMBIGUOUS, violated[0], violated, 1, 0, {NULL, 0}},
+        "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
+        "\"detail\":\"The request names more than one sender to the limit per_client.\","
+        "\"code\":\"ambiguous_key\",\"limit\":\"per_client\",\"violated-policies\":[\"per_client\"]}\n");
+    expect_body(
         &(struct refusal){REFUSED_LIMITER_AWAY, violated[0], violated, 1, 1000000, {NULL, 0}},
         "{\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\","
         "\"title\":\"Temporarily reduced capacity\",\"status\":503,"

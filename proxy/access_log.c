@@ -112,6 +112,7 @@ static void format_json(const struct access_record *r, struct text *line)
         add_number(line, SLICE(",\"upstream_us\":"), r->upstream_us);
     add_string(line, SLICE(",\"cache\":"), slice_text(r->cache), WORD_MAX / 8);
     add_string(line, SLICE(",\"code\":"), slice_text(r->code), WORD_MAX / 8);
+    add_string(line, SLICE(",\"detail\":"), slice_text(r->detail), WORD_MAX / 8);
     add_string(line, SLICE(",\"limit\":"), slice_text(r->limit), WORD_MAX / 2);
     if (r->degraded)
         text_add(line, SLICE(",\"degraded\":true"));

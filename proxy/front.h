@@ -64,6 +64,9 @@ struct front_app {
     void *app;
 };
 
+/* The `code` of the problem that clients get with such a refusal. */
+const char *front_refusal_code(int status);
+
 struct front_limits {
     size_t max_body_bytes, max_header_bytes;
     int max_headers, max_connections /* of this front */, max_per_address /* 0: no cap */;

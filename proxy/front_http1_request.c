@@ -57,7 +57,7 @@ static struct client_request *request_new(struct connection *c, h2o_req_t *req)
 
 /* ---- refusals ---- */
 
-static const char *refusal_code(int status)
+const char *front_refusal_code(int status)
 {
     switch (status) {
     case 408: return "request_timeout";
@@ -73,7 +73,7 @@ static const char *refusal_code(int status)
 size_t refusal_write(int status, const char *why, char *out, size_t room)
 {
     char body[PROBLEM_ROOM];
-    size_t len = problem_body(status, refusal_code(status), why, body, sizeof(body));
+    size_t len = problem_body(status, front_refusal_code(status), why, body, sizeof(body));
     struct text text = text_in(out, room);
 
     text_add(&text, SLICE("HTTP/1.1 "));
@@ -100,7 +100,7 @@ static void refuse(struct client_request *request, int status, const char *why)
 {
     struct connection *c = request->connection;
     char *body = client_alloc(request, PROBLEM_ROOM);
-    struct slice piece = {body, problem_body(status, refusal_code(status), why, body, PROBLEM_ROOM)};
+    struct slice piece = {body, problem_body(status, front_refusal_code(status), why, body, PROBLEM_ROOM)};
     struct response_head head = {.status = status,
                                  .headers = refusal_headers,
                                  .header_count = 2,
@@ -151,8 +151,8 @@ static void on_response_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t 
 
         replaced->super.do_send = send_replaced;
         replaced->len =
-            problem_body(req->res.status, refusal_code(req->res.status), h2o_refusal_text(req->res.status),
-                         replaced->body, sizeof(replaced->body));
+            problem_body(req->res.status, front_refusal_code(req->res.status),
+                         h2o_refusal_text(req->res.status), replaced->body, sizeof(replaced->body));
         req->res.reason = status_text(req->res.status);
         req->res.content_length = replaced->len;
         memset(&req->res.headers, 0, sizeof(req->res.headers));

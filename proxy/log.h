@@ -25,9 +25,10 @@ struct access_record { /* of one request; slices are copied */
         user_agent, referer;
     int status;
     int64_t body_bytes;
-    const char *cache; /* X-Cache value or NULL */
-    const char *code;  /* refusal code or fault name, or NULL */
-    const char *limit; /* the limit that refused, or NULL */
+    const char *cache;  /* X-Cache value or NULL */
+    const char *code;   /* refusal code or fault name, or NULL */
+    const char *detail; /* what was wrong with a request that was refused unread, or NULL */
+    const char *limit;  /* the limit that refused, or NULL */
     bool degraded, client_left;
 };
 

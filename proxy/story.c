@@ -74,7 +74,8 @@ void story_free(struct story *story)
 /* A request that never became an exchange is logged all the same; the front has counted it. */
 static void on_refused(void *app, int status, const char *why, struct slice peer_text)
 {
-    struct access_record record = {.status = status, .code = why, .upstream_us = -1};
+    struct access_record record = {
+        .status = status, .code = front_refusal_code(status), .detail = why, .upstream_us = -1};
 
     (void)app;
     (void)peer_text; /* addresses are not written to logs */

@@ -320,6 +320,30 @@ Test(budget, what_cannot_be_exact_is_not_allowed)
         cr_expect_eq(budget_tick(&rows[i]), 0, "row %zu", i);
 }
 
+/* The formula of the documentation is no overestimate: who comes at the worst moments gets all of it, and no more. */
+Test(budget, the_worst_that_a_sliding_window_admits_is_what_the_documentation_says)
+{
+    static const int64_t limits[] = {1, 2, 5, 20, 100, 1000};
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        int64_t limit = limits[i], within = 0, last_us = noon_us + 2 * SECOND_US - 2;
+        struct limit_terms terms = terms_of(LIMIT_SLIDING_WINDOW, limit, SECOND_US, 0);
+        struct budget budget = {0};
+        within += admit(&budget, &terms, 1, limit + 1,
+                        noon_us + SECOND_US - 1); /* a burst at the end of a window */
+        for (int64_t us = noon_us + SECOND_US - 1;
+             ;) { /* then each as soon as it passes, for less than a window */
+            us += retry_us(&budget, &terms, 1, us);
+            if (us > last_us)
+                break;
+            within += admit(&budget, &terms, 1, 1, us);
+        }
+        cr_log_info("sliding_window of %lld: %lld within a window, where an exact log admits %lld\n",
+                    (long long)limit, (long long)within, (long long)limit);
+        cr_assert_eq(within, 2 * limit - 1, "less than twice, by one");
+    }
+}
+
 /* ---- a reload ---- */
 
 Test(budget, a_changed_limit_keeps_what_was_consumed_and_counts_at_once)

@@ -34,7 +34,8 @@ bool hop_header_is_fixed(struct slice name)
 }
 
 /* Never to be named in Connection (RFC 9110 section 7.6.1 says so of Cache-Control): taking them out would
- * make what is private or short-lived look shareable. */
+ * make what is private or short-lived look shareable. Nor what a proxy before us says of its client, who could
+ * else take on the proxy's address. */
 static bool is_kept_always(struct slice name)
 {
     static const struct slice kept[] = {
@@ -47,6 +48,10 @@ static bool is_kept_always(struct slice name)
         {"vary", 4},
         {"set-cookie", 10},
         {"authorization", 13},
+        {"x-forwarded-for", 15},
+        {"x-forwarded-proto", 17},
+        {"x-forwarded-host", 16},
+        {"forwarded", 9},
     };
 
     return AMONG(name, kept);

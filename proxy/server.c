@@ -255,6 +255,16 @@ static bool workers_have_ended(pthread_t joiner)
     return pthread_tryjoin_np(joiner, NULL) == 0;
 }
 
+static void warn_of_few_descriptors(const struct settings *settings)
+{
+    int connections = affordable_connections(settings);
+
+    if (connections < settings->client.max_connections)
+        log_warn("client.max_connections is %d, but the process may have so few open files that only %d are "
+                 "let in",
+                 settings->client.max_connections, connections);
+}
+
 static void serve(struct server *server)
 {
     pthread_t joiner;
@@ -265,6 +275,7 @@ static void serve(struct server *server)
     log_info("weir %s: %d workers, %zu routes, listening on %s port %d, admin on %s port %d", WEIR_VERSION,
              server->settings->workers, server->settings->route_count, server->settings->listens[0].host,
              server->settings->listens[0].port, server->settings->admin.host, server->settings->admin.port);
+    warn_of_few_descriptors(server->settings);
     while (!server->is_stopping)
         loop_turn(server->loop, TURN_MS);
     while (!workers_have_ended(joiner))

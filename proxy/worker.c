@@ -12,8 +12,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { MAX_LISTENERS = 32, TURN_MS = 1000, DRAIN_TURN_MS = 20 };
+enum { DESCRIPTORS_OF_PROCESS = 24, DESCRIPTORS_OF_WORKER = 12 };
 
 struct worker {
     pthread_t thread;
@@ -37,15 +39,32 @@ struct store *commons_join(struct commons *commons, struct loop *loop)
                                   : store_memory_join(commons->memory, loop);
 }
 
+int affordable_connections(const struct settings *settings)
+{
+    int64_t own = DESCRIPTORS_OF_PROCESS + DESCRIPTORS_OF_WORKER * (int64_t)settings->workers, left,
+            upstreams = 0;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT32_MAX)
+        return settings->client.max_connections;
+    for (size_t i = 0; i < settings->upstream_count; i++)
+        upstreams += settings->upstreams[i].max_connections;
+    left = (int64_t)limit.rlim_cur - own;
+    left -= upstreams < left / 2 ? upstreams : left / 2;
+    if (left >= settings->client.max_connections)
+        return settings->client.max_connections;
+    return left < 1 ? 1 : (int)left;
+}
+
 static struct front_limits limits_of(const struct settings *settings)
 {
-    int workers = settings->workers;
+    int workers = settings->workers, connections = affordable_connections(settings);
 
     return (struct front_limits){
         .max_body_bytes = settings->max_body_bytes,
         .max_header_bytes = settings->client.max_header_bytes,
         .max_headers = settings->client.max_headers,
-        .max_connections = (settings->client.max_connections + workers - 1) / workers,
+        .max_connections = (connections + workers - 1) / workers,
         .max_per_address = settings->client.max_per_address,
         .header_timeout_ms = settings->client.header_timeout_ms,
         .body_timeout_ms = settings->client.body_timeout_ms,

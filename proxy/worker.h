@@ -24,6 +24,11 @@ struct commons {
 
 struct store *commons_join(struct commons *commons, struct loop *loop); /* a handle for one more loop */
 
+/* Connections of clients, client.max_connections or fewer: so many that descriptors are left for the rest. For
+ * upstreams as many as they may use, half of all at most, and some for Redis, files and listeners. Else clients
+ * took the last ones, and every request failed for want of a connection to its upstream. */
+int affordable_connections(const struct settings *settings);
+
 /* Starts the thread; returns when it accepts connections on `fds`, which pass to it. */
 struct worker *worker_start(struct commons *commons, struct settings *settings, const int *fds,
                             size_t fd_count);

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from weir import Background, wait_until
+from weir import Background, Node, wait_until
 from wire import PATIENCE_S, request_bytes
 
 CACHED = [{"match": "GET /c/{id}", "cache": {"ttl": "60s", "tags": ["c:{id}"]}},
@@ -111,6 +111,26 @@ def test_a_key_in_ever_new_company_gets_no_budget_of_its_own(fleet, scripted, ke
         answer = nodes[i % 2].get(*company(i))
         assert (answer.status, json.loads(answer.body)["code"]) == (400, "ambiguous_key")
     assert len(upstream.requests) == 2
+
+
+def test_a_client_cannot_take_on_the_address_of_the_proxy_before_us(memory_fleet, upstream):
+    limits = {"l": {"key": "ip", "rate": "1/d"}}
+    node = memory_fleet.start(upstream.url, [{"match": "/**", "limits": ["l"]}], limits, trusted_proxies=["127.0.0.0/8"])[0]
+    fields = [("X-Forwarded-For", "192.0.2.1")]
+    assert [node.get("/products/1", fields).status, node.get("/products/1", fields + [("Connection", "x-forwarded-for")]).status] == [200, 429]
+
+
+def test_clients_cannot_take_the_descriptors_that_upstreams_need(memory_fleet, scripted):
+    """More clients than the process may have open files: those that are let in are served, the others wait their turn."""
+    upstream = scripted(repeats_the_request, each=True)
+    configuration = memory_fleet.configuration(upstream.url, [{"match": "/**"}], client={"idle_timeout": "1s"})
+    node = Node(memory_fleet.folder, "little", {**configuration, "workers": 1}, before=["prlimit", "--nofile=100"])
+    memory_fleet.nodes.append(node)
+    clients = [node.connect() for _ in range(100)]
+    for index, client in enumerate(clients):
+        client.send(request_bytes("GET", f"/{index}"))
+    assert {client.answer().status for client in clients} == {200}
+    assert "client.max_connections is 10000" in node.stderr
 
 
 def changes_when_told(talk, request):

@@ -275,12 +275,13 @@ class Metrics:
 class Node(Process):
     """One Weir."""
 
-    def __init__(self, folder, name, configuration, env=None):
+    def __init__(self, folder, name, configuration, env=None, before=()):
+        """`before`: words in front of the command, such as prlimit's."""
         self.folder, self._ports = folder, (Port(), Port())
         self.port, self.admin_port = (port.number for port in self._ports)
         self.config_path = folder / f"{name}.yaml"
         self.write(configuration)
-        super().__init__([BUILD / "weir", "run", "-c", self.config_path], folder, name, env)
+        super().__init__([*before, BUILD / "weir", "run", "-c", self.config_path], folder, name, env)
         wait_until(self._is_ready, f"{name} is ready")
 
     def write(self, configuration):

@@ -67,6 +67,19 @@ Test(hop_headers, what_any_connection_field_names_does_not_pass)
     cr_expect(has(&fields, "x-d"));
 }
 
+Test(hop_headers, nobody_can_have_the_word_of_a_proxy_before_us_removed)
+{
+    struct fields fields = {.count = 0};
+
+    add(&fields, "connection", "x-forwarded-for, forwarded, x-forwarded-proto, x-forwarded-host");
+    add(&fields, "x-forwarded-for", "192.0.2.1");
+    add(&fields, "forwarded", "for=192.0.2.1");
+    add(&fields, "x-forwarded-proto", "https");
+    add(&fields, "x-forwarded-host", "a.test");
+    cr_assert(hop_headers_strip(fields.list, &fields.count));
+    cr_assert_eq(fields.count, 4);
+}
+
 Test(hop_headers, nobody_can_have_a_field_removed_that_keeps_answers_apart)
 {
     static const char *const kept[] = {

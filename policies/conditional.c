@@ -208,9 +208,13 @@ size_t not_modified_merge(const struct header *stored, size_t stored_count, cons
 {
     size_t made = 0;
 
-    for (size_t i = 0; i < stored_count; i++)
-        if (describes_body(stored[i].name) || value_of(fresh, fresh_count, stored[i].name).base == NULL)
+    for (size_t i = 0; i < stored_count; i++) {
+        bool is_replaced = slice_eq(stored[i].name, SLICE("date")) ||
+                           value_of(fresh, fresh_count, stored[i].name).base != NULL;
+
+        if (describes_body(stored[i].name) || !is_replaced)
             out[made++] = stored[i];
+    }
     for (size_t i = 0; i < fresh_count; i++)
         if (!describes_body(fresh[i].name))
             out[made++] = fresh[i];

@@ -45,7 +45,8 @@ size_t conditions_to_validate(const struct header *stored, size_t count, struct 
  * than the one it was asked for, ours stands.
  *
  * The stored fields updated by those of the 304: a field that it names replaces all of that name, save those
- * that describe the stored body (section 3.2). `out` has room for both together; returns how many. */
+ * that describe the stored body (section 3.2). Date is the 304's, or none: the copy is as of now. `out` has
+ * room for both together; returns how many. */
 size_t not_modified_merge(const struct header *stored, size_t stored_count, const struct header *fresh,
                           size_t fresh_count, struct header *out);
 

@@ -28,14 +28,6 @@ void reuse_wish_read(const struct header *request, size_t count, struct reuse_wi
         out->control.no_cache = true;
 }
 
-bool reuse_wish_is_plain(const struct reuse_wish *wish)
-{
-    const struct cache_control *control = &wish->control;
-
-    return !control->no_cache && !control->only_if_cached && control->max_age_s == CACHE_SECONDS_ABSENT &&
-           control->min_fresh_s == CACHE_SECONDS_ABSENT && control->max_stale_s == CACHE_SECONDS_ABSENT;
-}
-
 static bool is_young_enough(const struct cache_control *wish, int64_t age_ms)
 {
     return wish->max_age_s == CACHE_SECONDS_ABSENT || age_ms / 1000 <= wish->max_age_s;

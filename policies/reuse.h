@@ -15,9 +15,6 @@ struct reuse_wish { /* of a request */
 
 void reuse_wish_read(const struct header *request, size_t count, struct reuse_wish *out);
 
-/* Does it say anything at all about what it wants from a cache? */
-bool reuse_wish_is_plain(const struct reuse_wish *wish);
-
 /* `age_ms` and `fresh_ms` (left; negative: stale for so long) of a stored response that we may serve by our own rules, fresh or
  * stale: does that suit the request, too? */
 bool reuse_suits(const struct reuse_wish *wish, int64_t age_ms, int64_t fresh_ms);

@@ -2,6 +2,8 @@
  * 3)? */
 #include "storability.h"
 
+#include "vary.h"
+
 static bool is_listed(int status, const struct caching_rule *rule)
 {
     for (size_t i = 0; i < rule->status_count; i++)
@@ -56,7 +58,7 @@ static enum storability forbid(const struct storing_response *response)
         return UNSTORABLE_MALFORMED;
     if (response->has_set_cookie)
         return UNSTORABLE_SET_COOKIE;
-    if (response->has_vary)
+    if (response->varies_on_all)
         return UNSTORABLE_VARY;
     if (response->is_until_close)
         return UNSTORABLE_UNTIL_CLOSE;
@@ -185,7 +187,5 @@ void storing_response_read(int status, const struct header *headers, size_t coun
     out->times.delay_ms = delay_ms;
     out->times.received = received;
     out->has_set_cookie = has(headers, count, SLICE("set-cookie"));
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq(headers[i].name, SLICE("vary")) && slice_trim(headers[i].value).len > 0)
-            out->has_vary = true;
+    out->varies_on_all = vary_names_all(headers, count);
 }

@@ -4,7 +4,7 @@
  * Stricter than the standard where a shared mistake would be expensive. Nothing at all, not even
  * override_origin, stores: 206, 304 or 429; an answer that says private or no-store; one that sets a cookie;
  * one to a request with Authorization, unless it says public, must-revalidate or a valid s-maxage, or the
- * route shared_with_authorization; one that varies; one whose Cache-Control cannot be read; one whose end
+ * route shared_with_authorization; one with Vary: *; one whose Cache-Control cannot be read; one whose end
  * only a closed connection marks. override_origin does win over the response's lifetimes and over no-cache.
  *
  * The route lists the statuses that its ttl may keep, and a 5xx is never among them. A response that says
@@ -29,7 +29,7 @@ struct storing_response {
     struct cache_control control;
     struct response_times times;
     bool has_set_cookie;
-    bool has_vary;       /* any that is not empty */
+    bool varies_on_all;       /* Vary: * */
     bool is_until_close; /* framed by the close of the connection */
 };
 

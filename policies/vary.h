@@ -1,11 +1,32 @@
-/* Vary: on which request fields does a response depend (RFC 9111 section 4.1)? All its lines are one list. */
+/* Vary: on which request fields does a response depend, and when do two requests agree in them (RFC 9111
+ * section 4.1)?
+ *
+ * All lines of Vary are one list. Names are kept as one text: lower case, sorted, each once, ", " between them.
+ * What two requests say in these fields is written as text to be hashed; the same text: the same variant. Values
+ * are compared after normalisations that keep their meaning: the lines of a name are joined, blanks around
+ * commas left out. Of Accept-Encoding counts which of the codings that we know may be used; of Accept-Language
+ * the languages without case, by their weights.
+ */
 #ifndef WEIR_VARY_H
 #define WEIR_VARY_H
 
-#include "slice.h"
+#include "text.h"
 
-/* True where Vary names no field but `name` (also where it names none at all). "*" is every field, so false.
- */
-bool vary_names_only(const struct header *headers, size_t count, struct slice name);
+enum { VARY_MAX_NAMES = 16, VARY_NAMES_ROOM = 256 };
+
+bool vary_names_all(const struct header *headers, size_t count); /* Vary: * */
+
+/* Writes the names in `known` (such a text, or empty) and those of a response's Vary to `room`, which has
+ * VARY_NAMES_ROOM bytes. A response with a Content-Encoding varies on Accept-Encoding, whether it says so or
+ * not. False: they are too many or too long, or one is no name. `has_more`: some are not known. */
+bool vary_extend(struct slice known, const struct header *response, size_t count, char *room, size_t *len_out,
+                 bool *has_more);
+
+/* What a request says in the fields of these names. */
+void vary_write_values(struct slice names, const struct header *request, size_t count, struct text *out);
+
+/* What all the request's Accept-Encoding lines permit of "br", "gzip" and "zstd", in this order, ", " between
+ * them; nothing: none of them. */
+void vary_write_codings(const struct header *request, size_t count, struct text *out);
 
 #endif

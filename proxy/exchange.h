@@ -5,7 +5,7 @@
  *             who is asking, what does it cost?                       stage_charge.c
  *   limit     all limits in one decision; go on, or refuse            stage_limit.c
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
- *   fetch     the upstream, alone                                     stage_fetch.c
+ *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
  *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
  *   refuse    our own answers                                         stage_refuse.c
  *   account   one log line and the counters, whatever happened        stage_account.c
@@ -124,6 +124,19 @@ void refuse_fault(struct exchange *exchange, enum fault fault);
 void refuse_upstream_status(struct exchange *exchange, int status); /* another's load failed so */
 void refuse(struct exchange *exchange, int status, const char *code, const char *detail);
 
+/* The first route for such a request to this host, or NULL. `path` is in its one spelling. */
+const struct route_rule *route_for(struct exchange *exchange, struct slice method, struct slice path,
+                                   struct route_values *values);
+
+/* The tag of what `rule` stores of this target of the request's host; base NULL where it is too long to be
+ * stored at all. Memory is the client's. */
+struct slice uri_tag(struct exchange *exchange, const struct cache_rule *rule, struct slice target);
+/* What an unsafe request changes: its own target and, once it is answered with 2xx or 3xx, those of the same host that
+ * Location and Content-Location name. Their tags are added at out[count]; each returns how many. None for safe methods. */
+enum { URIS_MAX = 3 };
+size_t changed_uri(struct exchange *exchange, struct slice *out, size_t count);
+size_t named_uris(struct exchange *exchange, const struct stream *answer, struct slice *out, size_t count);
+
 /* What a client gets of a whole answer. */
 enum shape_kind {
     SHAPE_WHOLE,
@@ -154,7 +167,8 @@ enum { OWN_FIELDS_MAX = 24 };
 size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_t count);
 
 /* What a request to the upstream carries: the client's end-to-end fields and what we say of the hop. A
- * `shared` one, for a load, goes without conditions, ranges and Accept-Encoding, which are one client's own.
+ * `shared` one, for a load, goes without conditions and ranges, which are one client's own, and with an
+ * Accept-Encoding that says which codings we tell apart.
  */
 void build_origin_request(struct exchange *exchange, bool shared, struct origin_request *out);
 /* Expands a route's templates into memory of the request; values that are absent leave their tag out. */

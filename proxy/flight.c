@@ -5,6 +5,7 @@
 #include "load_answer.h"
 #include "memory.h"
 #include "plan.h"
+#include "variant.h"
 
 #include <stdlib.h>
 
@@ -41,6 +42,8 @@ struct flight {
     bool is_error_unshared;   /* and that is for the leader alone: the others are told that it failed */
     const char *unstored_why; /* once the answer turned out to be for its leader alone */
     bool asks_if_changed;     /* the load carries the validators of the stand-in */
+    bool is_moved;            /* to the key of its variant, and no longer holds the lock that it began with */
+    bool has_whole;           /* the answer came to its end before that key's lock did */
     bool is_confirmed;        /* and it has not changed: the leader gets the answer's object */
     int outdated_answers;
     struct load_token token, waited;
@@ -233,7 +236,10 @@ static void land_failed(struct flight *flight, enum fault fault, int status)
 
 static bool will_be_stored(const struct flight *flight)
 {
-    return token_is_set(flight->token) && flight->state == FLIGHT_STREAMING && !flight->is_released;
+    bool has_lock = token_is_set(flight->token) && !flight->is_released;
+    bool may_get_it = flight->is_moved && flight->call != NULL;
+
+    return flight->state == FLIGHT_STREAMING && (has_lock || may_get_it);
 }
 
 static void tell_stream(struct flight *flight, struct rider *rider)
@@ -493,6 +499,99 @@ static void end_failed(struct flight *flight, int status)
                                  status, FAILED_MARKER_MS, on_failure_recorded, flight);
 }
 
+/* ---- variants ---- */
+
+static void keep_stand_in(struct flight *flight, struct object *object)
+{
+    object_release(&flight->stand_in);
+    if (object != NULL)
+        flight->stand_in = object_hold(object);
+}
+
+/* The store holds a rule at this key: each rider goes on to the key of its variant. */
+static void follow_rule(struct flight *flight, const struct object *rule)
+{
+    struct flights *flights = flight->all;
+
+    unlist(flight);
+    flight->leader = NULL;
+    while (!list_is_empty(&flight->riders)) {
+        struct rider *rider = LIST_OWNER(flight->riders.next, struct rider, link);
+
+        if (variant_follow_rule(rider->plan, rule)) {
+            list_leave(&rider->link);
+            board(flights, rider);
+        } else {
+            rider->outcome = BOARDING_ALONE;
+            rider->why = "vary";
+            tell(rider);
+        }
+    }
+    flight_free(flight);
+}
+
+/* The answer depends on more than the key tells apart. From now on this key holds the rule that says so, which
+ * ends the lock on it. */
+static void leave_rule(struct flight *flight, struct slice names)
+{
+    struct flights *flights = flight->all;
+    struct lifetimes lifetimes;
+    struct object *rule =
+        variant_rule_new(flight->plan, names, flight->epoch, loop_now(flights->loop), &lifetimes);
+
+    timer_cancel(flights->loop, &flight->renew);
+    store_cancel(&flight->renewal);
+    if (token_is_set(flight->token) && !flight->is_released)
+        store_fill(flights->store, &flight->plan->key, flight->token, rule, &lifetimes, NULL, NULL);
+    if (flights->store->is_shared)
+        near_put(flights->store->near, rule);
+    object_release(&rule);
+    flight->token = (struct load_token){0, 0};
+    flight->is_released = true;
+    keep_stand_in(flight, NULL); /* it may be of another variant */
+}
+
+static void list_at_its_key(struct flight *flight)
+{
+    struct flight **bucket = bucket_of(flight->all, &flight->plan->key);
+
+    if (find(flight->all, &flight->plan->key) != NULL)
+        return; /* another flight is up: who comes boards that one */
+    flight->next_in_bucket = *bucket;
+    *bucket = flight;
+    flight->is_listed = true;
+}
+
+static void on_claimed(void *arg, enum fault fault, const struct lookup_answer *answer);
+
+/* Goes on as the load of its variant, whose lock it asks for while the answer arrives. The epoch stays the one
+ * at which the load began. */
+static void move_to_variant(struct flight *flight)
+{
+    struct slice names = slice_of(flight->answer.vary, flight->answer.vary_len);
+    struct flights *flights = flight->all;
+    struct lookup_ask ask = {
+        .tags = flight->plan->tags, .tag_count = flight->plan->tag_count, .lease_ms = LEASE_MS};
+
+    leave_rule(flight, names);
+    unlist(flight);
+    CHECK(variant_follow(flight->plan, names)); /* has_more */
+    flight->is_moved = true;
+    list_at_its_key(flight);
+    for (struct link *at = flight->riders.next, *next; at != &flight->riders; at = next) {
+        struct rider *rider = LIST_OWNER(at, struct rider, link);
+
+        next = at->next;
+        if (variant_follow(rider->plan, names) &&
+            memcmp(&rider->plan->key, &flight->plan->key, sizeof(struct key32)) == 0)
+            continue;
+        list_leave(&rider->link);
+        board(flights, rider);
+    }
+    ask.key = flight->plan->key;
+    flight->call = store_lookup(flights->store, &ask, on_claimed, flight);
+}
+
 static void end_outdated(struct flight *flight)
 {
     release_lock(flight, RELEASE_CANCELLED, 0, 0);
@@ -510,6 +609,8 @@ static void share_answer(struct flight *flight)
     }
     stream_keep(flight->stream, flight->plan->route->cache->max_object_bytes);
     flight->state = FLIGHT_STREAMING;
+    if (flight->answer.has_more)
+        move_to_variant(flight);
     if (load_answer_asks_always(&flight->answer))
         send_others_alone(flight, "no-cache");
     tell_all_stream(flight);
@@ -654,6 +755,10 @@ static void on_stream_end(void *arg)
         end_failed(flight, fault_status(fault));
         return;
     }
+    if (flight->is_moved && flight->call != NULL) {
+        flight->has_whole = true; /* the lock is on its way */
+        return;
+    }
     if (!load_answer_finish(&flight->answer, flight->stream, flight->plan, flight->epoch, &lifetimes)) {
         end_without_fill(flight, LOAD_UNCACHEABLE);
         return;
@@ -663,6 +768,22 @@ static void on_stream_end(void *arg)
         return;
     }
     start_fill(flight, &lifetimes);
+}
+
+/* Without the lock somebody else loads or has this variant: then this answer is for its riders alone. */
+static void on_claimed(void *arg, enum fault fault, const struct lookup_answer *answer)
+{
+    struct flight *flight = arg;
+
+    flight->call = NULL;
+    if (fault == FAULT_NONE && (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_STALE) &&
+        token_is_set(answer->load)) {
+        flight->token = answer->load;
+        flight->is_released = false;
+        timer_start(flight->all->loop, &flight->renew, mono_after(loop_now(flight->all->loop), RENEW_MS));
+    }
+    if (flight->has_whole)
+        on_stream_end(flight);
 }
 
 static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream_end};
@@ -720,13 +841,6 @@ static void on_store_away(struct flight *flight)
         start_load(flight);
     } else
         land_alone(flight, "store-away");
-}
-
-static void keep_stand_in(struct flight *flight, struct object *object)
-{
-    object_release(&flight->stand_in);
-    if (object != NULL)
-        flight->stand_in = object_hold(object);
 }
 
 static void serve(struct flight *flight, const struct lookup_answer *answer, enum cache_result result)
@@ -788,15 +902,19 @@ static bool answer_is_outdated(const struct flight *flight, const struct lookup_
            near_is_outdated(near, answer->object->epoch, answer->object->tags, answer->object->tag_count);
 }
 
-static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer *answer)
+static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer *given)
 {
     struct flight *flight = arg;
+    struct lookup_answer own, *answer = &own;
 
     flight->call = NULL;
     if (fault != FAULT_NONE) {
         on_store_away(flight);
         return;
     }
+    own = *given;
+    if (own.kind != LOOKUP_FRESH && own.object != NULL && object_is_rule(own.object))
+        own.object = NULL; /* past its time, and no copy of anything */
     flight->token = (struct load_token){0, 0};
     if (answer->kind == LOOKUP_LOAD || (answer->kind == LOOKUP_STALE && token_is_set(answer->load))) {
         flight->token = answer->load;
@@ -813,7 +931,15 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
         return;
     }
     switch (answer->kind) {
-    case LOOKUP_FRESH: serve(flight, answer, flight->has_waited ? CACHE_WAIT : CACHE_HIT); return;
+    case LOOKUP_FRESH:
+        if (object_is_rule(answer->object)) {
+            if (flight->all->store->is_shared)
+                near_put(flight->all->store->near, answer->object);
+            follow_rule(flight, answer->object);
+            return;
+        }
+        serve(flight, answer, flight->has_waited ? CACHE_WAIT : CACHE_HIT);
+        return;
     case LOOKUP_STALE: serve_stale(flight, answer); return;
     case LOOKUP_LOAD:
         keep_stand_in(flight, answer->object);

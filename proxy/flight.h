@@ -14,6 +14,7 @@
 #include "storability.h"
 #include "store.h"
 #include "stream.h"
+#include "vary.h"
 #include "loop.h"
 
 struct flights;
@@ -28,6 +29,8 @@ struct load_plan {
     size_t tag_count;
     struct origin_request request; /* a GET without body, without conditions */
     bool has_authorization;
+    char varied[VARY_NAMES_ROOM]; /* the fields that the key tells requests apart by, see variant.h */
+    size_t varied_len;
 };
 
 enum boarding {
@@ -40,8 +43,8 @@ enum boarding {
 
 /* Embedded in an exchange. */
 struct rider {
-    const struct load_plan *plan; /* lives as long as it rides */
-    bool wants_part;              /* of a whole that will not be stored it would rather not read all */
+    struct load_plan *plan; /* lives as long as it rides; its key goes down the tree of variants */
+    bool wants_part;        /* of a whole that will not be stored it would rather not read all */
     void (*landed)(void *arg);
     void *arg;
 

@@ -47,6 +47,7 @@ struct response_head {
     size_t header_count;
     int64_t content_length; /* -1: unknown, framed by the front. Bytes beyond it are never sent; an answer
                                that ends before it is one that broke */
+    struct slice date; /* an IMF-fixdate (RFC 9110 section 5.6.7): when the answer was made; base NULL: now */
 };
 
 enum client_piece {

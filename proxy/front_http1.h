@@ -107,6 +107,7 @@ struct client_request {
     enum framing framing;
     int64_t left_bytes; /* of the content length */
     char chunk_head[20];
+    char date[H2O_TIMESTR_RFC1123_LEN + 1]; /* of the answer's making, or empty: now */
 };
 
 /* front_http1.c */

@@ -77,6 +77,8 @@ void client_start(struct client_request *request, const struct response_head *he
         return;
     request->framing = framing_for(request, head);
     request->left_bytes = head->content_length;
+    if (head->date.len == H2O_TIMESTR_RFC1123_LEN) /* any other would not fit where h2o has its own */
+        memcpy(request->date, head->date.base, head->date.len);
     req->res.status = head->status;
     req->res.reason = status_text(head->status);
     if (head->content_length >= 0 && head->status != 204 && head->status != 304)
@@ -192,12 +194,34 @@ static h2o_send_state_t state_for(enum client_piece how)
     return H2O_SEND_STATE_ERROR;
 }
 
+/* h2o writes Date into every head, from a text that it renews when its clock has moved. An answer that was made
+ * earlier bears its own date, so for the time of this one call that text is another. Nothing else is written
+ * meanwhile: what a write leads to runs from the loop. */
+static void send_dated(struct client_request *request, h2o_iovec_t *pieces, size_t count,
+                       h2o_send_state_t state)
+{
+    h2o_context_t *context = &request->connection->front->context;
+    h2o_timestamp_string_t *now, *then;
+
+    h2o_get_timestamp(context, NULL, NULL); /* renewed now, if ever: not under our hands */
+    now = context->_timestamp_cache.value;
+    then = h2o_mem_alloc_shared(NULL, sizeof(*then), NULL);
+    *then = *now;
+    memcpy(then->rfc1123, request->date, sizeof(then->rfc1123));
+    context->_timestamp_cache.value = then;
+    h2o_send(request->h2o, pieces, count, state); /* may end the request */
+    CHECK(context->_timestamp_cache.value == then);
+    context->_timestamp_cache.value = now;
+    h2o_mem_release_shared(then); /* the request's pool may hold it, too */
+}
+
 void client_send(struct client_request *request, const struct slice *pieces, size_t count,
                  enum client_piece how)
 {
     struct connection *c = request->connection;
     h2o_iovec_t out[CLIENT_MAX_PIECES + 2];
     size_t out_count;
+    bool is_dated;
 
     CHECK(request->is_started);
     if (request->is_ended && c->has_left)
@@ -212,6 +236,7 @@ void client_send(struct client_request *request, const struct slice *pieces, siz
     }
     if (how == CLIENT_BROKEN && failure_needs_reset(request))
         reset_on_close(request);
+    is_dated = !request->is_head_sent && request->date[0] != '\0';
     if (!request->is_head_sent) {
         begin(request);
     } else if (out_count == 0 && how == CLIENT_MORE) { /* h2o would take no bytes for the end */
@@ -220,7 +245,10 @@ void client_send(struct client_request *request, const struct slice *pieces, siz
     }
     c->is_sampled = false;
     connection_check_within(c, c->front->limits.write_timeout_ms / 4 + 1);
-    h2o_send(request->h2o, out, out_count, state_for(how));
+    if (is_dated)
+        send_dated(request, out, out_count, state_for(how));
+    else
+        h2o_send(request->h2o, out, out_count, state_for(how));
 }
 
 void answer_abandon(struct client_request *request)

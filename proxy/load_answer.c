@@ -5,6 +5,7 @@
 #include "http_date.h"
 #include "memory.h"
 #include "tag_list.h"
+#include "variant.h"
 #include "vary.h"
 
 #include <stdlib.h>
@@ -77,7 +78,7 @@ bool load_answer_is_error(int status)
 static bool says_private(const struct storing_response *response)
 {
     return response->control.is_private || response->control.no_store || response->control.no_cache ||
-           response->control.is_malformed || response->has_set_cookie || response->has_vary;
+           response->control.is_malformed || response->has_set_cookie || response->varies_on_all;
 }
 
 /* What is judged: the head that came, or that of a copy which a 304 has updated. */
@@ -88,6 +89,18 @@ struct received {
     bool is_until_close;
     int64_t waited_us, body_bytes; /* -1: not known */
 };
+
+/* A failure is shared with all riders at once, so it must be the same for all: that it could have been coded
+ * otherwise makes no difference. */
+static bool varies(const struct load_answer *answer, const struct received *received)
+{
+    bool is_coded = false;
+
+    for (size_t i = 0; i < received->header_count; i++)
+        is_coded = is_coded || slice_eq(received->headers[i].name, SLICE("content-encoding"));
+    return answer->has_more &&
+           (is_coded || !slice_eq(slice_of(answer->vary, answer->vary_len), SLICE("accept-encoding")));
+}
 
 static enum answer_kind judge(struct load_answer *answer, const struct received *received,
                               const struct load_plan *plan, const char **why)
@@ -101,14 +114,16 @@ static enum answer_kind judge(struct load_answer *answer, const struct received 
     request.has_authorization = plan->has_authorization;
     storing_response_read(received->status, received->headers, received->header_count,
                           received->is_until_close, received->waited_us / 1000, clock_wall(), &response);
-    /* Loads ask without Accept-Encoding, so every client's answer is the one for "no coding asked for". */
-    if (vary_names_only(received->headers, received->header_count, SLICE("accept-encoding")))
-        response.has_vary = false;
+    if (!vary_extend(slice_of(plan->varied, plan->varied_len), received->headers, received->header_count,
+                     answer->vary, &answer->vary_len, &answer->has_more))
+        response.varies_on_all = true; /* on more than we care to tell apart */
     storability = storability_judge(&request, &response, &rule, &answer->freshness);
     *why = storability_name(storability);
     if (load_answer_is_error(received->status) &&
         !(storability == STORABLE && answer->freshness.fresh_ms > 0))
-        return says_private(&response) || plan->has_authorization ? ANSWER_ERROR_UNSHARED : ANSWER_ERROR;
+        return says_private(&response) || varies(answer, received) || plan->has_authorization
+                   ? ANSWER_ERROR_UNSHARED
+                   : ANSWER_ERROR;
     if (storability != STORABLE)
         return storability_blames_response(storability) ? ANSWER_UNSHARED : ANSWER_UNSHARED_THIS_TIME;
     if (!collect_tags(answer, received->headers, received->header_count, plan)) {
@@ -164,9 +179,28 @@ static size_t select_headers(const struct header *from, size_t count, struct hea
     size_t kept = 0;
 
     for (size_t i = 0; i < count && kept < room; i++)
-        if (!slice_eq(from[i].name, SLICE("age")) && !cache_control_withholds(from, count, from[i].name))
+        if (!slice_eq(from[i].name, SLICE("age")) && !slice_eq(from[i].name, VARIANT_RULE_FIELD) &&
+            !cache_control_withholds(from, count, from[i].name))
             out[kept++] = from[i];
     return kept;
+}
+
+/* A copy bears the date of its making, or of its receipt where that is not known (RFC 9110 section 6.6.1). */
+static size_t add_date(const struct stream *stream, struct mono_ms now, char text[HTTP_DATE_BYTES],
+                       struct header *headers, size_t count)
+{
+    struct wall_s wall = clock_wall(), made;
+
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq(headers[i].name, SLICE("date"))) {
+            if (http_date_parse(headers[i].value, wall, &made))
+                return count;
+            headers[i--] = headers[--count];
+        }
+    wall.s -= (now.ms - stream->head_at.ms) / 1000;
+    http_date_write(wall, text);
+    headers[count] = (struct header){SLICE("date"), slice_of(text, HTTP_DATE_BYTES)};
+    return count + 1;
 }
 
 bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct load_plan *plan,
@@ -174,12 +208,14 @@ bool load_answer_finish(struct load_answer *answer, const struct stream *stream,
 {
     struct mono_ms now = clock_mono();
     struct header headers[STORED_HEADERS_MAX];
+    char date[HTTP_DATE_BYTES];
     size_t count;
 
     *lifetimes = lifetimes_now(answer, stream, now);
     if (lifetimes->keep_ms <= 0)
         return false;
-    count = select_headers(stream->headers, stream->header_count, headers, STORED_HEADERS_MAX);
+    count = select_headers(stream->headers, stream->header_count, headers, STORED_HEADERS_MAX - 1);
+    count = add_date(stream, now, date, headers, count);
     answer->object = object_new(&plan->key, epoch, stream->status, headers, count, answer->tags,
                                 answer->tag_count, stream->blocks, stream->block_count, lifetimes, now);
     return true;
@@ -196,13 +232,18 @@ enum answer_kind load_answer_judge_copy(struct load_answer *answer, const struct
         .waited_us = stream->waited_us,
         .body_bytes = copy->body_bytes,
     };
+    enum answer_kind kind;
 
     answer->merged = must_alloc((copy->header_count + stream->header_count + 1) * sizeof(struct header));
     answer->merged_count = not_modified_merge(copy->headers, copy->header_count, stream->headers,
                                               stream->header_count, answer->merged);
     received.headers = answer->merged;
     received.header_count = answer->merged_count;
-    return judge(answer, &received, plan, why);
+    kind = judge(answer, &received, plan, why);
+    if (kind != ANSWER_SHARED || !answer->has_more)
+        return kind;
+    *why = "vary"; /* it depends on more than it did: the next load begins anew */
+    return ANSWER_UNSHARED_THIS_TIME;
 }
 
 void load_answer_finish_copy(struct load_answer *answer, const struct object *copy,
@@ -211,7 +252,10 @@ void load_answer_finish_copy(struct load_answer *answer, const struct object *co
 {
     struct mono_ms now = clock_mono();
     struct header headers[STORED_HEADERS_MAX];
-    size_t count = select_headers(answer->merged, answer->merged_count, headers, STORED_HEADERS_MAX);
+    char date[HTTP_DATE_BYTES];
+    size_t count = select_headers(answer->merged, answer->merged_count, headers, STORED_HEADERS_MAX - 1);
+
+    count = add_date(stream, now, date, headers, count);
 
     *lifetimes = lifetimes_now(answer, stream, now);
     answer->object = object_new(&plan->key, epoch, copy->status, headers, count, answer->tags,

@@ -10,6 +10,9 @@ struct load_answer {
     struct freshness freshness;         /* in ms from the receipt of the head */
     struct slice tags[ANSWER_MAX_TAGS]; /* the route's and the response's; they point into plan and stream */
     size_t tag_count;
+    char vary[VARY_NAMES_ROOM]; /* all the fields that the answer depends on */
+    size_t vary_len;
+    bool has_more;         /* some of them its plan's key does not tell apart yet */
     struct header *merged; /* of a validated copy: its fields, updated; they point into copy and stream */
     size_t merged_count;
     struct object *object; /* once finished */

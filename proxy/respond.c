@@ -22,7 +22,7 @@ void respond(struct client_request *client, int status, const struct header *fie
 {
     size_t bytes = body.len;
     struct header *own = client_alloc(client, (count + 1) * sizeof(*own));
-    struct response_head head = {status, own, count, (int64_t)body.len};
+    struct response_head head = {status, own, count, (int64_t)body.len, {NULL, 0}};
     char *text;
 
     for (size_t i = 0; i < count; i++)

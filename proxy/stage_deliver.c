@@ -1,6 +1,8 @@
 /* Deliver: the head a client gets, then the body, at the client's pace. */
 #include "exchange.h"
+#include "clock.h"
 #include "hop_headers.h"
+#include "http_date.h"
 #include "loop.h"
 
 enum { PIECES_PER_SEND = 16, VIA_ROOM = 512 };
@@ -19,7 +21,7 @@ static bool is_replaced(const struct exchange *exchange, struct slice name, bool
         return site_settings(exchange->site)->headers.x_cache;
     if (slice_eq(name, SLICE("age")))
         return is_object;
-    return slice_eq(name, SLICE("via")) || slice_eq(name, SLICE("date")); /* the front writes one Date */
+    return slice_eq(name, SLICE("via")) || slice_eq(name, SLICE("date")); /* the front writes it */
 }
 
 /* Is the answer another client's load, so that what is withheld from others is withheld from this one? */
@@ -84,10 +86,29 @@ static size_t add_cache_fields(struct exchange *exchange, struct header *out, si
     return count;
 }
 
-static void start(struct exchange *exchange, struct header *fields, size_t count, int64_t content_length,
-                  void (*on_ready)(void *))
+/* When the upstream made the answer, in the one spelling that may be sent; what is no date is left out, and the
+ * front writes when we answered. */
+static struct slice date_of(struct exchange *exchange, const struct header *headers, size_t count)
 {
-    struct response_head head = {exchange->status, fields, count, content_length};
+    struct wall_s made;
+    char *text;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!slice_eq(headers[i].name, SLICE("date")))
+            continue;
+        if (!http_date_parse(headers[i].value, clock_wall(), &made))
+            break;
+        text = client_alloc(exchange->client, HTTP_DATE_BYTES);
+        http_date_write(made, text);
+        return slice_of(text, HTTP_DATE_BYTES);
+    }
+    return slice_of(NULL, 0);
+}
+
+static void start(struct exchange *exchange, struct header *fields, size_t count, int64_t content_length,
+                  struct slice date, void (*on_ready)(void *))
+{
+    struct response_head head = {exchange->status, fields, count, content_length, date};
 
     exchange->is_started = true;
     client_start(exchange->client, &head, on_ready, exchange);
@@ -151,7 +172,8 @@ void stage_deliver_object(struct exchange *exchange, struct object *object)
     fields[count++] = (struct header){SLICE("age"), text_slice(&age)};
     count = add_cache_fields(exchange, fields, count);
     count = add_ratelimit_fields(exchange, fields, count);
-    start(exchange, fields, count, shape.content_length, send_object);
+    start(exchange, fields, count, shape.content_length,
+          date_of(exchange, object->headers, object->header_count), send_object);
     send_object(exchange);
 }
 
@@ -178,7 +200,8 @@ static void start_stream(struct exchange *exchange)
     count = add_content_range(exchange, &shape, fields, count);
     count = add_cache_fields(exchange, fields, count);
     count = add_ratelimit_fields(exchange, fields, count);
-    start(exchange, fields, count, shape.content_length, on_ready);
+    start(exchange, fields, count, shape.content_length,
+          date_of(exchange, stream->headers, stream->header_count), on_ready);
 }
 
 static void pump(struct exchange *exchange)

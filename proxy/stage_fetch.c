@@ -6,7 +6,7 @@
 #include "loop.h"
 #include "text.h"
 
-enum { FORWARDED_ROOM = 512 };
+enum { FORWARDED_ROOM = 512, CODINGS_ROOM = 32 };
 
 /* ---- the request ---- */
 
@@ -101,9 +101,19 @@ static struct slice authority_for(struct exchange *exchange)
     return text_slice(&text);
 }
 
+/* Of what the client takes, what we know how to tell apart: clients that differ in nothing else share an answer.
+ */
+static size_t add_codings(struct exchange *exchange, struct header *out, size_t count)
+{
+    struct text text = text_in(client_alloc(exchange->client, CODINGS_ROOM), CODINGS_ROOM);
+
+    vary_write_codings(exchange->fields, exchange->field_count, &text);
+    return text.len == 0 ? count : add_field(out, count, SLICE("accept-encoding"), text_slice(&text));
+}
+
 void build_origin_request(struct exchange *exchange, bool shared, struct origin_request *out)
 {
-    struct header *headers = client_alloc(exchange->client, (exchange->field_count + 4) * sizeof(*headers));
+    struct header *headers = client_alloc(exchange->client, (exchange->field_count + 5) * sizeof(*headers));
     size_t count = 0;
 
     for (size_t i = 0; i < exchange->field_count; i++) {
@@ -115,6 +125,8 @@ void build_origin_request(struct exchange *exchange, bool shared, struct origin_
         headers[count++] = *field;
     }
     count = add_forwarded(exchange, headers, count);
+    if (shared)
+        count = add_codings(exchange, headers, count);
     *out = (struct origin_request){
         .method = shared ? SLICE("GET") : exchange->head->method,
         .target = rewritten(exchange),
@@ -160,7 +172,11 @@ static void on_invalidated(void *arg, int64_t epoch)
  * meanwhile. */
 static bool starts_invalidation(struct exchange *exchange)
 {
-    if (exchange->change_tag_count == 0 || !status_tells_of_change(exchange->alone->status))
+    if (!status_tells_of_change(exchange->alone->status))
+        return false;
+    exchange->change_tag_count +=
+        named_uris(exchange, exchange->alone, exchange->change_tags, exchange->change_tag_count);
+    if (exchange->change_tag_count == 0)
         return false;
     exchange->invalidation = invalidator_ask(exchange->story->invalidator, exchange->change_tags,
                                              exchange->change_tag_count, on_invalidated, exchange);
@@ -232,12 +248,11 @@ static void expand_change(struct exchange *exchange)
 {
     const struct route_rule *route = exchange->route;
 
-    if (route->invalidate_count == 0)
-        return;
     exchange->change_tags =
-        client_alloc(exchange->client, route->invalidate_count * sizeof(*exchange->change_tags));
+        client_alloc(exchange->client, (route->invalidate_count + URIS_MAX) * sizeof(*exchange->change_tags));
     exchange->change_tag_count =
         expand_tags(exchange, route->invalidates, route->invalidate_count, exchange->change_tags);
+    exchange->change_tag_count += changed_uri(exchange, exchange->change_tags, exchange->change_tag_count);
 }
 
 void stage_fetch_left(struct exchange *exchange)

@@ -32,7 +32,8 @@ static void split_target(struct exchange *exchange)
     }
 }
 
-static const struct route_rule *find_route(struct exchange *exchange)
+const struct route_rule *route_for(struct exchange *exchange, struct slice method, struct slice path,
+                                   struct route_values *values)
 {
     const struct settings *settings = site_settings(exchange->site);
 
@@ -41,7 +42,7 @@ static const struct route_rule *find_route(struct exchange *exchange)
 
         if (route->host != NULL && !route_host_matches(slice_text(route->host), exchange->head->authority))
             continue;
-        if (route_matches(route->pattern, exchange->head->method, exchange->path, &exchange->values))
+        if (route_matches(route->pattern, method, path, values))
             return route;
     }
     return NULL;
@@ -87,7 +88,7 @@ void stage_identify(struct exchange *exchange)
     }
     find_address(exchange);
     split_target(exchange);
-    exchange->route = find_route(exchange);
+    exchange->route = route_for(exchange, exchange->head->method, exchange->path, &exchange->values);
     if (exchange->route == NULL) {
         refuse(exchange, 404, "no_route", "No route matches this request.");
         return;

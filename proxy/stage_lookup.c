@@ -5,6 +5,7 @@
 #include "digest.h"
 #include "hop_headers.h"
 #include "loop.h"
+#include "variant.h"
 
 enum { KEY_ROOM = 16 << 10 };
 
@@ -88,10 +89,13 @@ static void make_plan(struct exchange *exchange)
     struct load_plan *plan = &exchange->plan;
     const struct cache_rule *rule = exchange->route->cache;
     struct slice *tags = client_alloc(exchange->client, (rule->tag_count + 1) * sizeof(*tags));
+    struct slice uri = uri_tag(exchange, rule, exchange->head->target);
 
     plan->site = exchange->site;
     plan->route = exchange->route;
     plan->tag_count = expand_tags(exchange, rule->tags, rule->tag_count, tags);
+    if (uri.base != NULL) /* make_key() would have failed */
+        tags[plan->tag_count++] = uri;
     plan->tags = tags;
     build_origin_request(exchange, true, &plan->request);
 }
@@ -194,11 +198,27 @@ static bool will_do(const struct exchange *exchange, const struct object *object
     return reuse_takes_stale(&exchange->wish, &control, now - object->born.ms, object->fresh_until.ms - now);
 }
 
+/* Down the rules that are near, to the request's own variant, as far as they go. */
+static struct object *find_near(struct exchange *exchange)
+{
+    struct near *near = exchange->story->store->near;
+    struct mono_ms now = loop_now(exchange->story->loop);
+    struct object *object;
+
+    while ((object = near_find(near, &exchange->plan.key, now)) != NULL && object_is_rule(object)) {
+        bool leads_on = now.ms < object->fresh_until.ms && variant_follow_rule(&exchange->plan, object);
+
+        object_release(&object);
+        if (!leads_on)
+            return NULL;
+    }
+    return object;
+}
+
 /* True: answered from what is near, or with what the upstream says of it. */
 static bool use_near(struct exchange *exchange)
 {
-    struct object *object =
-        near_find(exchange->story->store->near, &exchange->plan.key, loop_now(exchange->story->loop));
+    struct object *object = find_near(exchange);
     bool is_servable = object != NULL && now_ms(exchange) < object->stale_until.ms;
 
     if (object == NULL)
@@ -221,16 +241,23 @@ static bool use_near(struct exchange *exchange)
 
 /* ---- a look at the store that loads nothing ---- */
 
+static void peek(struct exchange *exchange);
+
 static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *answer)
 {
     struct exchange *exchange = arg;
-    bool is_there = fault == FAULT_NONE && answer->object != NULL &&
+    bool is_rule = fault == FAULT_NONE && answer->kind == LOOKUP_FRESH && object_is_rule(answer->object);
+    bool is_there = fault == FAULT_NONE && answer->object != NULL && !object_is_rule(answer->object) &&
                     (answer->kind == LOOKUP_FRESH || answer->kind == LOOKUP_STALE) &&
                     suits(exchange, answer->object) &&
                     !near_is_outdated(exchange->story->store->near, answer->object->epoch,
                                       answer->object->tags, answer->object->tag_count);
 
     exchange->peek = NULL;
+    if (is_rule && variant_follow_rule(&exchange->plan, answer->object)) {
+        peek(exchange);
+        return;
+    }
     if (fault == FAULT_NONE && (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_STALE) &&
         (answer->load.hi | answer->load.lo) != 0)
         store_release(exchange->story->store, &exchange->plan.key, answer->load, RELEASE_CANCELLED, 0, 0,

@@ -111,7 +111,7 @@ static void check_verdict(const struct fields *request_fields, const struct fiel
             continue;
         CHECK(!response.control.no_store && !response.control.is_malformed);
         CHECK(!response.control.is_private || response.control.private_fields_only);
-        CHECK(!response.has_vary && !request.control.no_store);
+        CHECK(!response.varies_on_all && !request.control.no_store);
         CHECK(freshness.keep_ms > 0);
         CHECK(freshness.keep_ms >= freshness.stale_ms && freshness.keep_ms >= freshness.error_ms);
         CHECK(status != 404 || (freshness.stale_ms <= 1000 && freshness.error_ms <= 1000));

@@ -38,7 +38,7 @@ static void on_ready(void *arg)
 void stage_start(struct client_request *request, int status, int64_t content_length)
 {
     static const struct header headers[] = {{{"content-type", 12}, {"text/plain", 10}}};
-    struct response_head head = {status, headers, 1, content_length};
+    struct response_head head = {status, headers, 1, content_length, {NULL, 0}};
 
     client_start(request, &head, on_ready, request);
 }
@@ -80,6 +80,15 @@ static bool target_begins(const struct client_request *request, const char *text
     return target.len >= strlen(text) && memcmp(target.base, text, strlen(text)) == 0;
 }
 
+static void answer_dated(struct client_request *request)
+{
+    struct response_head head = {200, NULL, 0, 2, SLICE("Sun, 06 Nov 1994 08:49:37 GMT")};
+    struct slice body = SLICE("ok");
+
+    client_start(request, &head, NULL, NULL);
+    client_send(request, &body, 1, CLIENT_LAST);
+}
+
 static void on_request(void *app, struct client_request *request)
 {
     struct slice target = client_head(request)->target;
@@ -96,13 +105,16 @@ static void on_request(void *app, struct client_request *request)
     }
     client_on_gone(request, on_gone, NULL);
     if (target_begins(request, "/chunks")) {
-        struct response_head head = {200, NULL, 0, -1};
+        struct response_head head = {200, NULL, 0, -1, {NULL, 0}};
 
         client_start(request, &head, on_chunks_ready, request);
         stage_send(request, "one", CLIENT_MORE);
         return;
     }
-    echo(request);
+    if (target_begins(request, "/dated"))
+        answer_dated(request);
+    else
+        echo(request);
 }
 
 static void on_refused(void *app, int status, const char *why, struct slice peer_text)

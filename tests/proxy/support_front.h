@@ -13,6 +13,7 @@ enum { STAGE_PATIENCE_MS = 15000, STAGE_MANY = 64 };
 /* What the story remembers. It answers by the target:
  *   /echo...    200 at once, "METHOD TARGET AUTHORITY BODY"
  *   /wait...    not at all: the request is parked in `parked`
+ *   /dated      200, made on 6 November 1994
  *   /chunks     200 of unknown length, "one" and "two" in two sends */
 struct stage {
     struct loop *loop;

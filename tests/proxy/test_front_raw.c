@@ -592,3 +592,19 @@ Test(front_raw, bytes_beyond_the_length_are_never_sent)
     cr_assert_eq(times(client.got, "HTTP/1.1 200 OK"), 2, "%s", client.got);
     client_close(&client);
 }
+
+Test(front_raw, an_answer_that_was_made_earlier_bears_its_own_date_and_no_other_does)
+{
+    struct client client = client_connect();
+    const char *next;
+
+    client_say(&client, "GET /echo HTTP/1.1\r\nHost: a\r\n\r\nGET /dated HTTP/1.1\r\nHost: a\r\n\r\n"
+                        "GET /echo HTTP/1.1\r\nHost: a\r\n\r\nGET /dated HTTP/1.1\r\nHost: a\r\n"
+                        "Connection: close\r\n\r\n");
+    client_await_end(&client);
+    cr_assert_eq(times(client.got, "\r\nDate: "), 4, "%s", client.got);
+    cr_assert_eq(times(client.got, "\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), 2, "%s", client.got);
+    next = strstr(strstr(client.got, "08:49:37"), "Date:");
+    cr_assert_neq(strncmp(next, "Date: Sun, 06 Nov 1994", 22), 0, "the one behind it is of now");
+    client_close(&client);
+}

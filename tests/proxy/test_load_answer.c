@@ -75,12 +75,11 @@ Test(load_answer, who_may_have_it)
         {"private", 200, "cache-control", "private", false, ANSWER_UNSHARED},
         {"no-store", 200, "cache-control", "no-store", false, ANSWER_UNSHARED},
         {"a cookie", 200, "set-cookie", "a=b", false, ANSWER_UNSHARED},
-        {"varies by a field that others send otherwise", 200, "vary", "accept-language", false,
-         ANSWER_UNSHARED},
-        {"varies by everything", 200, "vary", "*", false, ANSWER_UNSHARED},
-        {"varies by the coding, which loads do not ask for", 200, "vary", "Accept-Encoding", false,
+        {"varies by a field: for those who send it likewise", 200, "vary", "accept-language", false,
          ANSWER_SHARED},
-        {"varies by that and more", 200, "vary", "accept-encoding, cookie", false, ANSWER_UNSHARED},
+        {"varies by everything", 200, "vary", "*", false, ANSWER_UNSHARED},
+        {"varies by everything, among others", 200, "vary", "accept-encoding, *", false, ANSWER_UNSHARED},
+        {"varies by what is no field", 200, "vary", "accept encoding", false, ANSWER_UNSHARED},
         {"a status that is not listed", 201, NULL, NULL, false, ANSWER_UNSHARED},
         {"to credentials, and it does not say public", 200, NULL, NULL, true, ANSWER_UNSHARED_THIS_TIME},
         {"to credentials, and it says public", 200, "cache-control", "public", true, ANSWER_SHARED},
@@ -97,6 +96,7 @@ Test(load_answer, who_may_have_it)
         {"a failure to be asked for each time", 503, "cache-control", "no-cache", false,
          ANSWER_ERROR_UNSHARED},
         {"a failure told by the cookie", 503, "vary", "cookie", false, ANSWER_ERROR_UNSHARED},
+        {"a failure that could have been coded", 503, "vary", "Accept-Encoding", false, ANSWER_ERROR},
         {"a failure told to credentials", 500, NULL, NULL, true, ANSWER_ERROR_UNSHARED},
     };
 
@@ -181,6 +181,25 @@ Test(load_answer, a_tag_that_is_too_long_is_not_cut_but_keeps_the_answer_from_be
     stop();
 }
 
+Test(load_answer, what_varies_names_all_that_its_key_must_tell_apart)
+{
+    start(ROUTE_PATIENT);
+    cr_assert_eq(judge_one(200, "vary", "Foo, accept-language"), ANSWER_SHARED);
+    cr_assert(answer.has_more);
+    cr_assert(slice_eq(slice_of(answer.vary, answer.vary_len), SLICE("accept-language, foo")));
+    stop();
+    start(ROUTE_PATIENT);
+    memcpy(plan.varied, "foo", 3);
+    plan.varied_len = 3;
+    cr_assert_eq(judge_one(200, "vary", "Foo"), ANSWER_SHARED);
+    cr_assert(!answer.has_more, "the key does already");
+    stop();
+    start(ROUTE_PATIENT);
+    cr_assert_eq(judge_one(200, "content-encoding", "gzip"), ANSWER_SHARED);
+    cr_assert(answer.has_more, "not everybody can read it, though it does not say so");
+    stop();
+}
+
 /* ---- the object ---- */
 
 Test(load_answer, the_object_has_what_came_its_epoch_its_tags_and_no_age_field)
@@ -198,8 +217,9 @@ Test(load_answer, the_object_has_what_came_its_epoch_its_tags_and_no_age_field)
     cr_assert_eq(answer.object->epoch, 42);
     cr_assert_eq(answer.object->status, 200);
     cr_assert_eq(answer.object->body_bytes, 5);
-    cr_assert_eq(answer.object->header_count, 2, "Age is told anew by whoever serves it");
+    cr_assert_eq(answer.object->header_count, 3, "Age is told anew by whoever serves it");
     cr_assert(slice_eq(answer.object->headers[1].name, SLICE("x-last")));
+    cr_assert(slice_eq(answer.object->headers[2].name, SLICE("date")), "of its receipt: it had none");
     cr_assert_eq(answer.object->tag_count, 1);
     cr_assert_geq(lifetimes.age_ms, 7000, "but it counts");
     cr_assert_leq(lifetimes.fresh_ms, 60000 - 7000);

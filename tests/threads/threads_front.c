@@ -50,7 +50,7 @@ static void on_request(void *app, struct client_request *request)
     static const char body[] = "one hundred bytes, or so, to be answered in the turn in which the request "
                                "arrived: 0123456789abcdefgh\n";
     static const struct header headers[] = {{{"content-type", 12}, {"text/plain", 10}}};
-    struct response_head head = {200, headers, 1, sizeof(body) - 1};
+    struct response_head head = {200, headers, 1, sizeof(body) - 1, {NULL, 0}};
     struct slice piece = {body, sizeof(body) - 1};
     struct place *place = app;
 

@@ -1,0 +1,72 @@
+/* Range: which bytes does a request ask for? */
+#include "range.h"
+
+#include <criterion/criterion.h>
+
+Test(range, is_one_run_of_bytes_or_the_whole)
+{
+    static const struct {
+        const char *why, *value;
+        int64_t length;
+        enum range_answer want;
+        int64_t first, last;
+    } rows[] = {
+        {"from and to", "bytes=0-4", 10, RANGE_PART, 0, 4},
+        {"one byte", "bytes=9-9", 10, RANGE_PART, 9, 9},
+        {"to the end", "bytes=5-", 10, RANGE_PART, 5, 9},
+        {"beyond the end is the end", "bytes=5-99", 10, RANGE_PART, 5, 9},
+        {"all of it is a part, too", "bytes=0-", 10, RANGE_PART, 0, 9},
+        {"the last ones", "bytes=-3", 10, RANGE_PART, 7, 9},
+        {"more last ones than there are", "bytes=-30", 10, RANGE_PART, 0, 9},
+        {"none of the last", "bytes=-0", 10, RANGE_UNSATISFIABLE, 0, 0},
+        {"behind the end", "bytes=10-", 10, RANGE_UNSATISFIABLE, 0, 0},
+        {"of nothing", "bytes=0-", 0, RANGE_UNSATISFIABLE, 0, 0},
+        {"the last of nothing", "bytes=-1", 0, RANGE_UNSATISFIABLE, 0, 0},
+        {"a huge number", "bytes=99999999999999999999-", 10, RANGE_UNSATISFIABLE, 0, 0},
+        {"backwards is no range", "bytes=4-3", 10, RANGE_WHOLE, 0, 0},
+        {"no number", "bytes=a-b", 10, RANGE_WHOLE, 0, 0},
+        {"a sign", "bytes=+1-2", 10, RANGE_WHOLE, 0, 0},
+        {"neither end", "bytes=-", 10, RANGE_WHOLE, 0, 0},
+        {"no dash", "bytes=1", 10, RANGE_WHOLE, 0, 0},
+        {"nothing", "bytes=", 10, RANGE_WHOLE, 0, 0},
+        {"another unit", "lines=0-1", 10, RANGE_WHOLE, 0, 0},
+        {"units have no case", "BYTES=0-1", 10, RANGE_PART, 0, 1},
+        {"blanks", "bytes= 0-1 ", 10, RANGE_PART, 0, 1},
+        {"parts that touch", "bytes=0-1,2-3", 10, RANGE_PART, 0, 3},
+        {"parts that overlap, in any order", "bytes=4-8,0-5", 10, RANGE_PART, 0, 8},
+        {"one within another", "bytes=0-8,2-3", 10, RANGE_PART, 0, 8},
+        {"parts that lie apart", "bytes=0-1,5-6", 10, RANGE_WHOLE, 0, 0},
+        {"one of them is not there", "bytes=0-1,50-60", 10, RANGE_PART, 0, 1},
+        {"none of them is there", "bytes=30-31,50-60", 10, RANGE_UNSATISFIABLE, 0, 0},
+        {"one of them is none", "bytes=0-1,x", 10, RANGE_WHOLE, 0, 0},
+        {"too many", "bytes=0-,0-,0-,0-,0-,0-,0-,0-,0-,0-,0-,0-,0-,0-,0-,0-,0-", 10, RANGE_WHOLE, 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct byte_range got = {0, 0};
+
+        cr_expect_eq(range_read(slice_text(rows[i].value), rows[i].length, &got), rows[i].want, "%s",
+                     rows[i].why);
+        if (rows[i].want == RANGE_PART)
+            cr_expect(got.first == rows[i].first && got.last == rows[i].last, "%s: %lld-%lld", rows[i].why,
+                      (long long)got.first, (long long)got.last);
+    }
+    struct byte_range none;
+    cr_assert_eq(range_read(slice_of(NULL, 0), 10, &none), RANGE_WHOLE);
+}
+
+Test(range, is_told_with_the_length_of_the_whole)
+{
+    char room[CONTENT_RANGE_ROOM];
+    struct text text = text_in(room, sizeof(room));
+    struct byte_range all = {INT64_MAX - 1, INT64_MAX};
+
+    content_range_write(&(struct byte_range){0, 4}, 10, &text);
+    cr_assert(slice_eq(text_slice(&text), SLICE("bytes 0-4/10")));
+    text = text_in(room, sizeof(room));
+    content_range_write(NULL, 10, &text);
+    cr_assert(slice_eq(text_slice(&text), SLICE("bytes */10")));
+    text = text_in(room, sizeof(room));
+    content_range_write(&all, INT64_MAX, &text);
+    cr_assert(text_fits(&text));
+}

@@ -24,7 +24,7 @@ struct cost_rule {
 enum cost_reading {
     COST_STATED,
     COST_UNSTATED,
-    COST_NOT_ALLOWED, /* zero, negative, above max, no whole number, stated twice */
+    COST_NOT_ALLOWED, /* zero, negative, above max, no whole number, two of them */
 };
 
 /* From a header or a parameter. */

@@ -30,7 +30,7 @@ static size_t write_key(const struct limit_key *key, const struct limit_key_fact
     size_t len = limit_key_write(key, facts, 64, NULL, 0);
 
     *out = NULL;
-    if (len == LIMIT_KEY_ABSENT)
+    if (len == LIMIT_KEY_ABSENT || len == LIMIT_KEY_AMBIGUOUS)
         return len;
     *out = malloc(len + 1); /* its end is where a sanitizer sees it */
     CHECK(limit_key_write(key, facts, 64, *out, len) == len);

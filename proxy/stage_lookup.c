@@ -100,6 +100,14 @@ static void make_plan(struct exchange *exchange)
     build_origin_request(exchange, true, &plan->request);
 }
 
+/* Made when it is first needed: a fresh copy that is near needs none. */
+static struct load_plan *plan_of(struct exchange *exchange)
+{
+    if (exchange->plan.site == NULL)
+        make_plan(exchange);
+    return &exchange->plan;
+}
+
 static void go_alone(struct exchange *exchange, enum cache_forward forward, const char *detail)
 {
     exchange->has_result = true;
@@ -115,6 +123,8 @@ static void validate(struct exchange *exchange, struct object *object /* taken, 
                      enum cache_forward forward, const char *detail)
 {
     exchange->basis = object;
+    if (object != NULL)
+        plan_of(exchange); /* by which the copy is confirmed */
     go_alone(exchange, forward, detail);
 }
 
@@ -174,7 +184,7 @@ static void on_landed(void *arg)
 
 static void board(struct exchange *exchange)
 {
-    exchange->rider.plan = &exchange->plan;
+    exchange->rider.plan = plan_of(exchange);
     exchange->rider.wants_part = exchange->range.base != NULL;
     exchange->rider.landed = on_landed;
     exchange->rider.arg = exchange;
@@ -206,7 +216,7 @@ static struct object *find_near(struct exchange *exchange)
     struct object *object;
 
     while ((object = near_find(near, &exchange->plan.key, now)) != NULL && object_is_rule(object)) {
-        bool leads_on = now.ms < object->fresh_until.ms && variant_follow_rule(&exchange->plan, object);
+        bool leads_on = now.ms < object->fresh_until.ms && variant_follow_rule(plan_of(exchange), object);
 
         object_release(&object);
         if (!leads_on)
@@ -227,7 +237,7 @@ static bool use_near(struct exchange *exchange)
         if (exchange->limits.is_degraded)
             site_count_degraded(exchange->site, DEGRADED_CACHE_SERVED);
         if (is_servable && now_ms(exchange) >= object->fresh_until.ms)
-            flight_refresh(exchange->story->flights, &exchange->plan);
+            flight_refresh(exchange->story->flights, plan_of(exchange));
         serve(exchange, object);
         return true;
     }
@@ -254,7 +264,7 @@ static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *a
                                       answer->object->tags, answer->object->tag_count);
 
     exchange->peek = NULL;
-    if (is_rule && variant_follow_rule(&exchange->plan, answer->object)) {
+    if (is_rule && variant_follow_rule(plan_of(exchange), answer->object)) {
         peek(exchange);
         return;
     }
@@ -263,7 +273,7 @@ static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *a
         store_release(exchange->story->store, &exchange->plan.key, answer->load, RELEASE_CANCELLED, 0, 0,
                       NULL, NULL);
     if (is_there && answer->kind == LOOKUP_STALE)
-        flight_refresh(exchange->story->flights, &exchange->plan);
+        flight_refresh(exchange->story->flights, plan_of(exchange));
     if (is_there)
         serve(exchange, object_hold(answer->object));
     else if (exchange->wish.control.only_if_cached)
@@ -274,10 +284,11 @@ static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *a
 
 static void peek(struct exchange *exchange)
 {
+    const struct load_plan *plan = plan_of(exchange);
     struct lookup_ask ask = {
-        .key = exchange->plan.key,
-        .tags = exchange->plan.tags,
-        .tag_count = exchange->plan.tag_count,
+        .key = plan->key,
+        .tags = plan->tags,
+        .tag_count = plan->tag_count,
         .lease_ms = 1000,
     };
 
@@ -309,7 +320,6 @@ void stage_lookup(struct exchange *exchange)
         go_alone(exchange, FORWARD_BYPASS, "store-away");
         return;
     }
-    make_plan(exchange);
     if (use_near(exchange))
         return;
     if (exchange->wish.control.only_if_cached || is_head(exchange)) /* HEAD's answer has no body to store */

@@ -58,7 +58,7 @@ MODULES = {
     SERVICES: {
         "limiter": ["limiter", "refusals"],
         "cache": ["cache", "cache_*"],
-        "flight": ["flight", "plan", "load_answer", "variant"],
+        "flight": ["flight", "flight_tell", "flight_load", "flight_parts", "plan", "load_answer", "variant"],
         "stream": ["stream"],
         "invalidator": ["invalidator"],
         "upstream": ["upstream"],

@@ -29,7 +29,7 @@ struct storing_response {
     struct cache_control control;
     struct response_times times;
     bool has_set_cookie;
-    bool varies_on_all;       /* Vary: * */
+    bool varies_on_all;  /* Vary: * */
     bool is_until_close; /* framed by the close of the connection */
 };
 

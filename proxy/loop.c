@@ -1,12 +1,14 @@
 /* Loop: when does a thread's next piece of work run, and in which order?
  *
- * h2o's evloop waits and runs the sockets. Everything else hangs on one h2o timeout entry, `end_of_turn`,
- * which fires in every turn after the sockets: letters, due timers, then the deferred tasks. It has to be h2o
- * that calls us: what is written between two runs of its loop is only completed after the next wait.
+ * h2o's evloop waits and runs the sockets. Everything else hangs on two h2o timeout entries, which fire in every
+ * turn after the sockets. `end_of_turn` brings letters, due timers, then the deferred tasks. It has to be h2o
+ * that calls us: what is written between two runs of its loop is only completed after the next wait. Between
+ * the two, h2o completes what the tasks wrote; `after_writes` then runs the tasks that the completions deferred,
+ * which else would cost a turn, and a system call, of their own.
  *
  * h2o's timeouts follow the wall clock, and a step of that clock would stop or fire them all. So no deadline
- * of ours is one: ours are kept in a heap in monotonic time, and the wait is cut to the earliest. The entry
- * itself is made due for ever, see link_end_of_turn().
+ * of ours is one: ours are kept in a heap in monotonic time, and the wait is cut to the earliest. The entries
+ * themselves are made due for ever, see link_due().
  */
 #include "loop.h"
 #include "loop_h2o.h"
@@ -26,7 +28,7 @@ struct task_queue {
 struct loop {
     h2o_loop_t *h2o;
     h2o_timeout_t every_turn;
-    h2o_timeout_entry_t end_of_turn;
+    h2o_timeout_entry_t end_of_turn, after_writes;
     h2o_multithread_queue_t *waker;
     h2o_multithread_receiver_t receiver; /* never gets a message: it is only there to wake the loop */
     _Atomic(struct letter *)
@@ -279,16 +281,21 @@ static void on_end_of_turn(h2o_timeout_entry_t *entry)
     run_tasks(loop);
 }
 
+static void on_after_writes(h2o_timeout_entry_t *entry)
+{
+    run_tasks(H2O_STRUCT_FROM_MEMBER(struct loop, after_writes, entry));
+}
+
 /* An entry registered at 0 on a timeout of half the range of h2o's unsigned clock: "0 + timeout" lies so far
  * ahead that it never shortens a wait, and "now - timeout" wraps to above 0, so that the entry is due after
  * each wait, whatever the wall clock says. It is linked anew for each turn; h2o would loop for ever if its
  * own callback did so. */
-static void link_end_of_turn(struct loop *loop)
+static void link_due(struct loop *loop, h2o_timeout_entry_t *entry)
 {
-    if (h2o_timeout_is_linked(&loop->end_of_turn))
+    if (h2o_timeout_is_linked(entry))
         return; /* the last wait was interrupted by a signal */
-    h2o_timeout_link(loop->h2o, &loop->every_turn, &loop->end_of_turn);
-    loop->end_of_turn.registered_at = 0;
+    h2o_timeout_link(loop->h2o, &loop->every_turn, entry);
+    entry->registered_at = 0;
 }
 
 struct loop *loop_new(void)
@@ -298,6 +305,7 @@ struct loop *loop_new(void)
     loop->h2o = h2o_evloop_create();
     h2o_timeout_init(loop->h2o, &loop->every_turn, UINT64_C(1) << 63);
     loop->end_of_turn.cb = on_end_of_turn;
+    loop->after_writes.cb = on_after_writes;
     loop->waker = h2o_multithread_create_queue(loop->h2o);
     h2o_multithread_register_receiver(loop->waker, &loop->receiver, on_no_message);
     atomic_init(&loop->mailbox, NULL);
@@ -314,6 +322,7 @@ void loop_free(struct loop *loop)
     CHECK(loop->heap_count == 0);
     CHECK(atomic_load(&loop->mailbox) == NULL);
     h2o_timeout_unlink(&loop->end_of_turn);
+    h2o_timeout_unlink(&loop->after_writes);
     h2o_timeout_dispose(loop->h2o, &loop->every_turn);
     h2o_multithread_unregister_receiver(loop->waker, &loop->receiver);
     h2o_multithread_destroy_queue(loop->waker);
@@ -345,7 +354,8 @@ void loop_turn(struct loop *loop, int max_wait_ms)
     CHECK(!loop->in_turn);
     loop->in_turn = true;
     wait_ms = wait_for(loop, max_wait_ms);
-    link_end_of_turn(loop);
+    link_due(loop, &loop->end_of_turn);
+    link_due(loop, &loop->after_writes);
     loop->now_is_old = true; /* as seen from the first callback after the wait */
     h2o_evloop_run(loop->h2o, wait_ms);
     loop->now_is_old = true; /* who knows when the next turn begins */

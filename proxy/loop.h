@@ -39,8 +39,9 @@ void timer_cancel(struct loop *loop, struct timer *timer); /* fine when not runn
 
 /* Work for the end of this turn. Deferring a task that already waits does nothing. Tasks of one phase run in
  * the order they were deferred. `run` may defer again, itself too (it then runs again in this turn: see to it
- * that this ends). What is deferred while the turn's last writes complete runs in the next turn, which then
- * does not wait. */
+ * that this ends). What is deferred while writes of the turn complete runs after them, in the same turn; what
+ * that writes in its turn is completed at once too, and what is deferred then runs in the next turn, which does
+ * not wait. */
 enum loop_phase {
     LOOP_ARRIVE, /* requests are shown */
     LOOP_DECIDE, /* questions of the turn go out together */

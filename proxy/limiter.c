@@ -45,7 +45,7 @@ struct limiter {
 static bool charges_equal(const struct limit_charge *a, const struct limit_charge *b, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (a[i].rule != b[i].rule || a[i].cost != b[i].cost ||
+        if (a[i].rule != b[i].rule || a[i].terms != b[i].terms || a[i].cost != b[i].cost ||
             memcmp(a[i].principal, b[i].principal, sizeof(a[i].principal)) != 0)
             return false;
     return true;
@@ -219,7 +219,7 @@ static void name_refusing(struct limit_request *request)
         if (!request->has_state[i])
             continue;
         places[count] = i;
-        standings[count++] = (struct limit_standing){limit_rule_capacity(request->charges[i].rule),
+        standings[count++] = (struct limit_standing){limit_capacity(request->charges[i].terms),
                                                      state->available, state->retry_after_us, state->never};
     }
     CHECK(count > 0); /* a request without limits is never refused by one */

@@ -52,14 +52,14 @@ static size_t place_of(const struct limit_charge *charges, size_t count)
 
 static bool is_same(const struct limit_charge *a, const struct limit_charge *b)
 {
-    return a->rule == b->rule && a->cost == b->cost &&
+    return a->rule == b->rule && a->terms == b->terms && a->cost == b->cost &&
            memcmp(a->principal, b->principal, sizeof(a->principal)) == 0;
 }
 
 /* Can nothing but the passing of time make this limit let a request through that it refused? */
-static bool only_time_frees(const struct limit_rule *rule)
+static bool only_time_frees(const struct limit_terms *terms)
 {
-    switch (rule->algorithm) { /* no default: of a new algorithm it must be known */
+    switch (terms->algorithm) { /* no default: of a new algorithm it must be known */
     case LIMIT_SLIDING_WINDOW:
     case LIMIT_SLIDING_LOG:
     case LIMIT_TOKEN_BUCKET:
@@ -76,7 +76,7 @@ void refusals_note(struct refusals *refusals, const struct limit_charge *charges
     if (count == 0 || count > MOST_CHARGES)
         return;
     for (size_t i = 0; i < count; i++)
-        if (counts[i] && (states[i].never || !only_time_frees(charges[i].rule)))
+        if (counts[i] && (states[i].never || !only_time_frees(charges[i].terms)))
             return;
     place = &refusals->places[place_of(charges, count)];
     place->count = count;

@@ -71,44 +71,13 @@ struct limit_rule {
     struct limit_key key;
     enum limit_missing missing;
     int ipv6_prefix;
-    enum limit_algorithm algorithm;
-    int64_t limit;          /* units per window */
-    int64_t window_us;      /* as configured */
-    int64_t tick_us;        /* 1 or 1000: the finest for which limit x window stays exact */
-    int64_t burst;          /* token_bucket: its capacity */
-    enum calendar calendar; /* fixed_window */
-    int64_t cost;           /* of one request, or of one that does not say its own */
+    struct limit_terms terms; /* what is allowed in which time */
+    int64_t cost;             /* of one request, or of one that does not say its own */
     struct cost_rule cost_rule;
     enum store_failure on_store_failure;
     enum limit_mode mode;
     size_t index;
 };
-
-static inline struct limit_terms limit_rule_terms(const struct limit_rule *rule)
-{
-    return (struct limit_terms){.algorithm = rule->algorithm,
-                                .limit = rule->limit,
-                                .window_us = rule->window_us,
-                                .tick_us = rule->tick_us,
-                                .burst = rule->burst,
-                                .calendar = rule->calendar};
-}
-
-/* What clients are told: units that can be taken at once after a rest. */
-static inline int64_t limit_rule_capacity(const struct limit_rule *rule)
-{
-    struct limit_terms terms = limit_rule_terms(rule);
-
-    return limit_capacity(&terms);
-}
-
-/* ... and the seconds in which it can be used up again and again. */
-static inline int64_t limit_rule_period_us(const struct limit_rule *rule)
-{
-    struct limit_terms terms = limit_rule_terms(rule);
-
-    return limit_period_us(&terms);
-}
 
 enum key_query { KEY_QUERY_ALL, KEY_QUERY_NONE };
 

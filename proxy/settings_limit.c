@@ -63,7 +63,7 @@ static const struct setting limit_rows[] = {
      .means = "IPv6 addresses that share so many leading bits count as one."},
     {.key = "algorithm",
      .type = SETTING_CHOICE,
-     .offset = LIMIT(algorithm),
+     .offset = LIMIT(terms.algorithm),
      .choices = algorithms,
      .preset = "sliding_window",
      .means = "How time is counted."},
@@ -141,7 +141,7 @@ static bool is_known_algorithm(const struct node *node)
 static void check_cost(struct draft *draft, const struct node *node, const struct limit_rule *rule)
 {
     const struct node *cost = node_member(node, "cost");
-    int64_t capacity = limit_rule_capacity(rule);
+    int64_t capacity = limit_capacity(&rule->terms);
 
     if (cost != NULL && capacity > 0 && rule->cost > capacity)
         complain_value(draft->complaints, cost,

@@ -22,15 +22,15 @@ static bool read_calendar_rate(const char *text, struct limit_rule *rule)
     memcpy(units, text, len);
     units[len] = '\0';
     if (strcmp(unit, "/week") == 0) {
-        rule->calendar = CALENDAR_WEEK;
-        rule->window_us = 7 * day_us;
+        rule->terms.calendar = CALENDAR_WEEK;
+        rule->terms.window_us = 7 * day_us;
     } else if (strcmp(unit, "/month") == 0) {
-        rule->calendar = CALENDAR_MONTH;
-        rule->window_us = 31 * day_us;
+        rule->terms.calendar = CALENDAR_MONTH;
+        rule->terms.window_us = 31 * day_us;
     } else {
         return false;
     }
-    return read_count(units, &rule->limit) && rule->limit > 0;
+    return read_count(units, &rule->terms.limit) && rule->terms.limit > 0;
 }
 
 void read_limit_rate(struct draft *draft, const struct node *node, void *into)
@@ -51,21 +51,21 @@ void read_limit_rate(struct draft *draft, const struct node *node, void *into)
                        quote(text).text);
         return;
     }
-    rule->limit = rate.units;
-    rule->window_us = rate.window_us;
+    rule->terms.limit = rate.units;
+    rule->terms.window_us = rate.window_us;
 }
 
 void read_limit_burst(struct draft *draft, const struct node *node, void *into)
 {
     struct limit_rule *rule = into;
 
-    want_count(draft, node, 1, LIMIT_EXACT, &rule->burst);
+    want_count(draft, node, 1, LIMIT_EXACT, &rule->terms.burst);
 }
 
 /* Why no tick fits. */
 static void complain_inexact(struct draft *draft, const struct node *rate, const struct limit_rule *rule)
 {
-    switch (rule->algorithm) {
+    switch (rule->terms.algorithm) {
     case LIMIT_SLIDING_WINDOW:
         complain_value(draft->complaints, rate,
                        "%s is too large to be decided exactly; units times milliseconds of the window must "
@@ -82,7 +82,7 @@ static void complain_inexact(struct draft *draft, const struct node *rate, const
                        "%s with a burst of %" PRId64
                        " cannot be decided exactly; the larger of units and burst, times milliseconds of the "
                        "window, must stay below 2^53, and an empty bucket must fill within 35 years",
-                       quote(rate->text).text, rule->burst);
+                       quote(rate->text).text, rule->terms.burst);
         return;
     case LIMIT_FIXED_WINDOW:
         complain_value(draft->complaints, rate, "%s is too large to be decided exactly; allowed is 1 to 2^53",
@@ -95,16 +95,15 @@ static void check_burst(struct draft *draft, const struct node *node, struct lim
 {
     const struct node *burst = node_member(node, "burst");
 
-    if (rule->algorithm != LIMIT_TOKEN_BUCKET && burst != NULL)
+    if (rule->terms.algorithm != LIMIT_TOKEN_BUCKET && burst != NULL)
         complain_value(draft->complaints, burst, "is for algorithm: token_bucket only");
-    if (rule->algorithm == LIMIT_TOKEN_BUCKET && burst == NULL)
-        rule->burst = rule->limit;
+    if (rule->terms.algorithm == LIMIT_TOKEN_BUCKET && burst == NULL)
+        rule->terms.burst = rule->terms.limit;
 }
 
 void check_limit_rate(struct draft *draft, const struct node *node, struct limit_rule *rule)
 {
     const struct node *rate = node_member(node, "rate");
-    struct limit_terms terms;
 
     check_burst(draft, node, rule);
     if (rate == NULL) {
@@ -112,16 +111,15 @@ void check_limit_rate(struct draft *draft, const struct node *node, struct limit
                        "rate is missing; it must be a rate such as 20/s, 100/m or 5/250ms");
         return;
     }
-    if (rule->calendar != CALENDAR_MULTIPLES && rule->algorithm != LIMIT_FIXED_WINDOW) {
+    if (rule->terms.calendar != CALENDAR_MULTIPLES && rule->terms.algorithm != LIMIT_FIXED_WINDOW) {
         complain_value(draft->complaints, rate,
                        "%s counts by the calendar, which only algorithm: fixed_window does",
                        quote(rate->text).text);
         return;
     }
-    if (rule->limit == 0 || (rule->algorithm == LIMIT_TOKEN_BUCKET && rule->burst == 0))
+    if (rule->terms.limit == 0 || (rule->terms.algorithm == LIMIT_TOKEN_BUCKET && rule->terms.burst == 0))
         return; /* complained about already */
-    terms = limit_rule_terms(rule);
-    rule->tick_us = budget_tick(&terms);
-    if (rule->tick_us == 0)
+    rule->terms.tick_us = budget_tick(&rule->terms);
+    if (rule->terms.tick_us == 0)
         complain_inexact(draft, rate, rule);
 }

@@ -143,6 +143,7 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     case ASKING_AS_TWO: return (struct objection){.limit = rule, .kind = REFUSED_KEY_AMBIGUOUS};
     }
     charge->rule = rule;
+    charge->terms = &rule->terms;
     charge->cost = rule->cost;
     objection = read_cost(charging, rule, &charge->cost);
     if (objection.limit == NULL)

@@ -51,15 +51,16 @@ static size_t standings_of(const struct exchange *exchange, struct ratelimit_ite
 
     for (size_t i = 0; i < exchange->limits.charge_count; i++) {
         const struct limit_rule *rule = exchange->limits.charges[i].rule;
+        const struct limit_terms *terms = exchange->limits.charges[i].terms;
         const struct limit_state *state = &exchange->limits.states[i];
 
         if (!exchange->limits.has_state[i])
             continue;
-        standings[count] = (struct limit_standing){limit_rule_capacity(rule), state->available,
+        standings[count] = (struct limit_standing){limit_capacity(terms), state->available,
                                                    state->retry_after_us, state->never};
         items[count] = (struct ratelimit_item){.name = slice_text(rule->name),
-                                               .limit = limit_rule_capacity(rule),
-                                               .window_us = limit_rule_period_us(rule),
+                                               .limit = limit_capacity(terms),
+                                               .window_us = limit_period_us(terms),
                                                .available = state->available,
                                                .reset_us = state->reset_us,
                                                .retry_after_us = state->never ? -1 : state->retry_after_us};

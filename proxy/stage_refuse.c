@@ -60,8 +60,8 @@ static size_t violated_names(const struct exchange *exchange, struct slice *name
     for (size_t i = 0; i < exchange->limits.charge_count; i++) {
         const struct limit_rule *rule = exchange->limits.charges[i].rule;
         const struct limit_state *state = &exchange->limits.states[i];
-        struct limit_standing standing = {limit_rule_capacity(rule), state->available, state->retry_after_us,
-                                          state->never};
+        struct limit_standing standing = {limit_capacity(exchange->limits.charges[i].terms), state->available,
+                                          state->retry_after_us, state->never};
 
         if (!exchange->limits.has_state[i])
             continue;

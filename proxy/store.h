@@ -12,7 +12,8 @@
 #include "near.h"
 #include "object.h"
 
-struct limit_rule; /* settings.h */
+struct limit_rule;  /* settings.h */
+struct limit_terms; /* budget.h */
 struct loop;
 struct store;
 struct store_call; /* an operation under way */
@@ -20,6 +21,8 @@ struct store_call; /* an operation under way */
 /* ---- admit ---- */
 struct limit_charge {
     const struct limit_rule *rule;
+    const struct limit_terms
+        *terms; /* those of the caller's plan, or the rule's own; they live as long as the rule */
     unsigned char principal[16]; /* SHA-256 of (kind, value), cut to 128 bits */
     int64_t cost;                /* >= 1 */
 };

@@ -129,13 +129,13 @@ static void unlock_shards(struct limit_table *table, unsigned shards)
 static void load_budget(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
                         struct limit_work *work)
 {
-    struct limit_terms terms = limit_rule_terms(charge->rule);
+    const struct limit_terms *terms = charge->terms;
 
-    work->budget = (struct budget){.algorithm = terms.algorithm};
+    work->budget = (struct budget){.algorithm = terms->algorithm};
     work->tracked = find(shard_of(table, work->hash), charge, work);
     if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
         work->budget = work->tracked->budget;
-    work->must_keep = budget_advance(&work->budget, &terms, now_us);
+    work->must_keep = budget_advance(&work->budget, terms, now_us);
 }
 
 /* Takes what passes. A ring that is full is left to the tracked key, which frees it when it takes the new
@@ -152,14 +152,14 @@ static void charge_budget(struct budget *budget, int64_t units)
 static void store_budget(struct tracked_key *key, const struct limit_charge *charge, int64_t now_us,
                          const struct limit_work *work)
 {
-    struct limit_terms terms = limit_rule_terms(charge->rule);
+    const struct limit_terms *terms = charge->terms;
 
     key->shard->runs += room_of(&work->budget);
     key->shard->runs -= room_of(&key->budget);
     if (ring_of(&key->budget) != ring_of(&work->budget))
         free(ring_of(&key->budget));
     key->budget = work->budget;
-    key->node.expires_at = now_us + budget_ttl_ms(&work->budget, &terms, now_us) * 1000;
+    key->node.expires_at = now_us + budget_ttl_ms(&work->budget, terms, now_us) * 1000;
 }
 
 static void forget_soonest(struct limit_shard *shard)
@@ -214,11 +214,11 @@ static void store_budgets(struct limit_table *table, const struct admit_tuple *t
 static void describe(const struct limit_charge *charge, const struct budget *budget, int64_t now_us,
                      struct limit_state *out)
 {
-    struct limit_terms terms = limit_rule_terms(charge->rule);
-    int64_t retry_us = budget_retry_us(budget, &terms, charge->cost, now_us);
+    const struct limit_terms *terms = charge->terms;
+    int64_t retry_us = budget_retry_us(budget, terms, charge->cost, now_us);
 
-    out->available = budget_available(budget, &terms);
-    out->reset_us = budget_reset_us(budget, &terms, now_us);
+    out->available = budget_available(budget, terms);
+    out->reset_us = budget_reset_us(budget, terms, now_us);
     out->never = retry_us == LIMIT_NEVER;
     out->retry_after_us = out->never ? 0 : retry_us;
 }
@@ -231,10 +231,9 @@ int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *
 
     lock_shards(table, shards);
     for (size_t i = 0; i < tuple->charge_count; i++) {
-        struct limit_terms terms = limit_rule_terms(tuple->charges[i].rule);
 
         load_budget(table, &tuple->charges[i], now_us, &work[i]);
-        passing = budget_passing(&work[i].budget, &terms, tuple->charges[i].cost, passing);
+        passing = budget_passing(&work[i].budget, tuple->charges[i].terms, tuple->charges[i].cost, passing);
     }
     for (size_t i = 0; i < tuple->charge_count; i++) {
         if (passing > 0)

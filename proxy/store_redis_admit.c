@@ -118,12 +118,11 @@ static size_t write_batch(const struct admit_part *part, struct limit_keys *keys
         len += admit_wire_tuple(tuple->count, tuple->charge_count, out + len);
         for (size_t j = 0; j < tuple->charge_count; j++) {
             const struct limit_charge *charge = &tuple->charges[j];
-            struct limit_terms terms = limit_rule_terms(charge->rule);
             size_t place = key_place(keys, charge);
 
-            if (admit_wire_reading(&terms) == ADMIT_WIRE_LOG)
+            if (admit_wire_reading(charge->terms) == ADMIT_WIRE_LOG)
                 keys->readings[place] = ADMIT_WIRE_LOG;
-            len += admit_wire_charge(2 + place, &terms, charge->cost, out + len);
+            len += admit_wire_charge(2 + place, charge->terms, charge->cost, out + len);
         }
     }
     return len;

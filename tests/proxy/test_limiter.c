@@ -61,7 +61,9 @@ static void charge(struct asker *asker, size_t limit, char principal, int64_t co
 {
     struct limit_charge *new = &asker->request.charges[asker->request.charge_count++];
 
-    *new = (struct limit_charge){.rule = &site_settings(site)->limits[limit], .cost = cost};
+    *new = (struct limit_charge){.rule = &site_settings(site)->limits[limit],
+                                 .terms = &site_settings(site)->limits[limit].terms,
+                                 .cost = cost};
     memset(new->principal, principal, sizeof(new->principal));
 }
 
@@ -171,6 +173,28 @@ Test(limiter, a_request_does_not_overtake_one_that_came_between_and_shares_a_key
     cr_assert_eq(question(0)->tuples[1].charges[1].principal[0], 'b');
     cr_assert_eq(question(0)->tuples[2].charges[1].principal[0], 'a');
     for (int i = 0; i < 3; i++)
+        limiter_leave(limiter, &askers[i].request);
+    stop();
+}
+
+Test(limiter, one_caller_by_the_terms_of_two_plans_is_asked_about_in_order)
+{
+    struct limit_terms before = {.limit = 2, .window_us = 1000000, .tick_us = 1}, after = before;
+    struct asker askers[4] = {0};
+
+    start();
+    for (int i = 0; i < 4; i++) {
+        charge(&askers[i], TEST_LIMIT_CLOSED, 'a', 1);
+        askers[i].request.charges[0].terms = i < 2 ? &before : &after;
+        ask(&askers[i]);
+    }
+    loop_turn(loop, 0);
+    cr_assert_eq(question(0)->count, 2, "equal ones still merge");
+    cr_assert_eq(question(0)->tuples[0].charges[0].terms, &before);
+    cr_assert_eq(question(0)->tuples[1].charges[0].terms, &after);
+    cr_assert_eq(question(0)->tuples[0].count, 2);
+    cr_assert_eq(question(0)->tuples[1].count, 2);
+    for (int i = 0; i < 4; i++)
         limiter_leave(limiter, &askers[i].request);
     stop();
 }

@@ -124,6 +124,7 @@ static int live(struct side *sides, unsigned *seed)
                 if ((which >> rule & 1) == 0)
                     continue;
                 charge->rule = &settings->limits[rule];
+                charge->terms = &charge->rule->terms;
                 charge->cost = cost;
                 charge->principal[0] = rule == 2 ? 'g' : caller;
                 request->charge_count++;

@@ -12,7 +12,7 @@ static struct limit_rule client = {.name = (char[]){"client"}}, everyone = {.nam
 
 static struct limit_charge charge_of(const struct limit_rule *rule, unsigned char principal, int64_t cost)
 {
-    struct limit_charge charge = {.rule = rule, .cost = cost};
+    struct limit_charge charge = {.rule = rule, .terms = &rule->terms, .cost = cost};
 
     charge.principal[0] = principal;
     return charge;
@@ -32,9 +32,12 @@ Test(refusals, only_the_same_charges_are_refused)
     struct refusals *refusals = refusals_new();
     struct limit_charge charge = charge_of(&client, 1, 2),
                         others[] = {charge_of(&everyone, 1, 2), charge_of(&client, 2, 2),
-                                    charge_of(&client, 1, 1), charge_of(&client, 1, 3)};
+                                    charge_of(&client, 1, 1), charge_of(&client, 1, 3),
+                                    charge_of(&client, 1, 2)};
+    struct limit_terms of_another_plan = {.limit = 7};
     struct limit_state state = {.available = 1, .reset_us = 9 * S, .retry_after_us = 5 * S};
 
+    others[4].terms = &of_another_plan;
     cr_assert_not(is_recalled(refusals, &charge, 1, 0));
     refusals_note(refusals, &charge, (bool[]){true}, &state, 1, 0, 0);
     cr_assert(is_recalled(refusals, &charge, 1, 0));
@@ -140,7 +143,7 @@ Test(refusals, any_number_of_callers_costs_the_same_memory_and_none_is_taken_for
     size_t recalled = 0;
 
     for (uint32_t i = 0; i < 10000; i++) {
-        struct limit_charge charge = {.rule = &client, .cost = 1};
+        struct limit_charge charge = {.rule = &client, .terms = &client.terms, .cost = 1};
 
         memcpy(charge.principal, &i, sizeof(i));
         cr_assert_not(is_recalled(refusals, &charge, 1, 0), "%u was never refused", i);

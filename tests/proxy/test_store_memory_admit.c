@@ -16,14 +16,14 @@ static int64_t read_clock(void)
     return clock_us;
 }
 
-static struct limit_rule per_client = {
-    .name = (char[]){"per_client"}, .limit = 5, .window_us = SECOND_US, .tick_us = 1};
-static struct limit_rule everyone = {
-    .name = (char[]){"everyone"}, .limit = 8, .window_us = 10 * SECOND_US, .tick_us = 1};
+static struct limit_rule per_client = {.name = (char[]){"per_client"},
+                                       .terms = {.limit = 5, .window_us = SECOND_US, .tick_us = 1}};
+static struct limit_rule everyone = {.name = (char[]){"everyone"},
+                                     .terms = {.limit = 8, .window_us = 10 * SECOND_US, .tick_us = 1}};
 
 static struct limit_charge charge_of(const struct limit_rule *rule, unsigned char principal, int64_t cost)
 {
-    struct limit_charge charge = {.rule = rule, .cost = cost};
+    struct limit_charge charge = {.rule = rule, .terms = &rule->terms, .cost = cost};
 
     charge.principal[0] = principal;
     charge.principal[15] = 1;
@@ -205,8 +205,8 @@ Test(store_memory_admit, a_tuple_without_limits_always_passes)
 Test(store_memory_admit, a_reload_keeps_what_was_counted)
 {
     struct fixture f;
-    struct limit_rule reloaded = {
-        .name = (char[]){"per_client"}, .limit = 7, .window_us = SECOND_US, .tick_us = 1};
+    struct limit_rule reloaded = {.name = (char[]){"per_client"},
+                                  .terms = {.limit = 7, .window_us = SECOND_US, .tick_us = 1}};
     struct limit_charge before = charge_of(&per_client, 1, 1), after = charge_of(&reloaded, 1, 1);
 
     set_up(&f);

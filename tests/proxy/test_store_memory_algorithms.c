@@ -15,19 +15,18 @@ enum { ALGORITHMS = 4, MOST_CHARGES = 4 };
 static struct limit_rule rule_of(char *name, int algorithm, int64_t limit, int64_t window_us)
 {
     struct limit_rule rule = {.name = name,
-                              .algorithm = (enum limit_algorithm)algorithm,
-                              .limit = limit,
-                              .window_us = window_us,
-                              .burst = limit};
-    struct limit_terms terms = limit_rule_terms(&rule);
+                              .terms = {.algorithm = (enum limit_algorithm)algorithm,
+                                        .limit = limit,
+                                        .window_us = window_us,
+                                        .burst = limit}};
 
-    rule.tick_us = budget_tick(&terms);
+    rule.terms.tick_us = budget_tick(&rule.terms);
     return rule;
 }
 
 static struct limit_charge charge_of(const struct limit_rule *rule, unsigned char principal, int64_t cost)
 {
-    struct limit_charge charge = {.rule = rule, .cost = cost};
+    struct limit_charge charge = {.rule = rule, .terms = &rule->terms, .cost = cost};
 
     memset(charge.principal, principal, sizeof(charge.principal));
     return charge;
@@ -89,13 +88,12 @@ Test(store_memory_algorithms, a_key_is_decided_as_the_policy_decides_it_whatever
         for (int step = 0; step < 400; step++) {
             struct limit_state state;
             struct limit_charge charge = charge_of(&rule, 1, 1 + roll(3));
-            struct limit_terms terms = limit_rule_terms(&rule);
             struct budget copy = budget;
             if (now_us >= ends_us)
-                copy = (struct budget){.algorithm = rule.algorithm};
+                copy = (struct budget){.algorithm = rule.terms.algorithm};
             int64_t count = roll(4);
-            bool must_keep = budget_advance(&copy, &terms, now_us);
-            int64_t passing = budget_passing(&copy, &terms, charge.cost, count);
+            bool must_keep = budget_advance(&copy, &rule.terms, now_us);
+            int64_t passing = budget_passing(&copy, &rule.terms, charge.cost, count);
             uint32_t room = passing > 0 ? budget_room_wanted(&copy) : 0;
             if (room > 0)
                 sliding_log_move(&copy.of.log, calloc(room, sizeof(struct log_run)), room);
@@ -105,12 +103,13 @@ Test(store_memory_algorithms, a_key_is_decided_as_the_policy_decides_it_whatever
                 if (ring_of(&budget) != ring_of(&copy))
                     free(ring_of(&budget));
                 budget = copy;
-                ends_us = now_us + budget_ttl_ms(&copy, &terms, now_us) * 1000;
+                ends_us = now_us + budget_ttl_ms(&copy, &rule.terms, now_us) * 1000;
             }
             cr_assert_eq(decide(table, &charge, 1, count, now_us, &state), passing, "life %d, step %d", life,
                          step);
-            cr_assert_eq(state.available, budget_available(&copy, &terms), "life %d, step %d", life, step);
-            now_us += roll(3) == 0 ? 0 : roll(rule.window_us / 8 + 2);
+            cr_assert_eq(state.available, budget_available(&copy, &rule.terms), "life %d, step %d", life,
+                         step);
+            now_us += roll(3) == 0 ? 0 : roll(rule.terms.window_us / 8 + 2);
             if (roll(60) == 0)
                 rule = rule_of(name, (int)roll(ALGORITHMS), 1 + roll(40), 1000 + roll(3000000));
         }
@@ -136,7 +135,7 @@ Test(store_memory_algorithms, keys_with_logs_may_be_swept_forgotten_and_replaced
         cr_assert(passing >= 0 && states[0].available >= 0 && states[0].available <= 50);
         now_us += roll(2000) == 0 ? 3 * SECOND_US : roll(400);
         if (roll(500) == 0)
-            rules[roll(2)].algorithm = (enum limit_algorithm)roll(2); /* window or log */
+            rules[roll(2)].terms.algorithm = (enum limit_algorithm)roll(2); /* window or log */
     }
     cr_assert_leq(limit_table_count(table), 64u + 16u);
     limit_table_free(table);

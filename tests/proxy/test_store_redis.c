@@ -485,7 +485,7 @@ static void on_admit(void *arg, enum fault fault, const struct admit_answer *ans
 static struct limit_rule rule_named(const char *name, int64_t limit)
 {
     return (struct limit_rule){
-        .name = (char *)name, .limit = limit, .window_us = 3600000000, .tick_us = 1000, .cost = 1};
+        .name = (char *)name, .terms = {.limit = limit, .window_us = 3600000000, .tick_us = 1000}, .cost = 1};
 }
 
 static struct admitted admit(struct node *node, const struct admit_tuple *tuples, size_t count)
@@ -571,7 +571,7 @@ Test(store_redis, a_batch_of_any_size_is_decided_in_order_over_all_nodes)
 {
     enum { TUPLES = 300 };
     struct limit_rule rule = rule_named("per_client", 250);
-    struct limit_charge charge = {.rule = &rule, .principal = {1}, .cost = 1};
+    struct limit_charge charge = {.rule = &rule, .terms = &rule.terms, .principal = {1}, .cost = 1};
     static struct admit_tuple tuples[TUPLES];
     struct admitted admitted;
 
@@ -593,9 +593,10 @@ Test(store_redis, a_shadow_is_decided_for_what_passed_wherever_a_batch_is_cut)
     enum { REQUESTS = 100, EACH = 3 };
     struct limit_rule enforced = rule_named("enforced", 3 * REQUESTS - 1),
                       watched = rule_named("watched", 100), costly = rule_named("costly", 1);
-    struct limit_charge charges[EACH] = {{.rule = &enforced, .principal = {1}, .cost = 1},
-                                         {.rule = &watched, .principal = {1}, .cost = 1},
-                                         {.rule = &costly, .principal = {1}, .cost = 2}};
+    struct limit_charge charges[EACH] = {
+        {.rule = &enforced, .terms = &enforced.terms, .principal = {1}, .cost = 1},
+        {.rule = &watched, .terms = &watched.terms, .principal = {1}, .cost = 1},
+        {.rule = &costly, .terms = &costly.terms, .principal = {1}, .cost = 2}};
     static struct admit_tuple tuples[REQUESTS * EACH];
 
     for (int i = 0; i < REQUESTS * EACH; i++)
@@ -608,8 +609,9 @@ Test(store_redis, a_shadow_is_decided_for_what_passed_wherever_a_batch_is_cut)
 Test(store_redis, a_shadow_of_what_was_refused_is_not_charged)
 {
     struct limit_rule enforced = rule_named("enforced", 1), watched = rule_named("watched", 5);
-    struct limit_charge charges[2] = {{.rule = &enforced, .principal = {1}, .cost = 1},
-                                      {.rule = &watched, .principal = {1}, .cost = 1}};
+    struct limit_charge charges[2] = {
+        {.rule = &enforced, .terms = &enforced.terms, .principal = {1}, .cost = 1},
+        {.rule = &watched, .terms = &watched.terms, .principal = {1}, .cost = 1}};
     struct admit_tuple tuples[] = {{&charges[0], 1, 9}, {&charges[1], 1, ADMIT_WHAT_PASSED}};
     struct admitted admitted = admit(a, tuples, 2);
 
@@ -621,9 +623,9 @@ Test(store_redis, a_shadow_of_what_was_refused_is_not_charged)
 Test(store_redis, one_key_may_stand_under_many_tuples_and_rules_of_one_name)
 {
     struct limit_rule before = rule_named("x", 10), after = rule_named("x", 10), other = rule_named("y", 4);
-    struct limit_charge charges[3] = {{.rule = &before, .principal = {1}, .cost = 2},
-                                      {.rule = &other, .principal = {1}, .cost = 1},
-                                      {.rule = &after, .principal = {1}, .cost = 2}};
+    struct limit_charge charges[3] = {{.rule = &before, .terms = &before.terms, .principal = {1}, .cost = 2},
+                                      {.rule = &other, .terms = &other.terms, .principal = {1}, .cost = 1},
+                                      {.rule = &after, .terms = &after.terms, .principal = {1}, .cost = 2}};
     struct admit_tuple tuples[2] = {{charges, 2, 3}, {&charges[2], 1, 9}};
     struct admitted admitted = admit(a, tuples, 2);
 
@@ -642,7 +644,7 @@ Test(store_redis, no_tuples_at_all_still_bring_the_epoch)
 Test(store_redis, scripts_that_the_server_forgot_are_sent_again_within_the_decision)
 {
     struct limit_rule rule = rule_named("x", 100);
-    struct limit_charge charge = {.rule = &rule, .principal = {2}, .cost = 1};
+    struct limit_charge charge = {.rule = &rule, .terms = &rule.terms, .principal = {2}, .cost = 1};
     struct admit_tuple tuple = {&charge, 1, 1};
 
     for (uint64_t round = 1; round < 4; round++) {
@@ -766,7 +768,7 @@ Test(store_redis, a_handle_freed_with_work_under_way_calls_nobody)
     struct seen dropped;
     struct admitted admitted = {.node = &extra};
     struct limit_rule rule = rule_named("x", 100);
-    struct limit_charge charge = {.rule = &rule, .principal = {2}, .cost = 1};
+    struct limit_charge charge = {.rule = &rule, .terms = &rule.terms, .principal = {2}, .cost = 1};
     struct admit_tuple tuple = {&charge, 1, 1};
 
     for (int turns = 0; turns < 6; turns++) {

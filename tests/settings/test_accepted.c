@@ -80,10 +80,10 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
 
     cr_expect_eq(limit->missing, MISSING_IP);
     cr_expect_eq(limit->ipv6_prefix, 64);
-    cr_expect_eq(limit->algorithm, LIMIT_SLIDING_WINDOW);
-    cr_expect_eq(limit->limit, 20);
-    cr_expect_eq(limit->window_us, 1000000);
-    cr_expect_eq(limit->tick_us, 1);
+    cr_expect_eq(limit->terms.algorithm, LIMIT_SLIDING_WINDOW);
+    cr_expect_eq(limit->terms.limit, 20);
+    cr_expect_eq(limit->terms.window_us, 1000000);
+    cr_expect_eq(limit->terms.tick_us, 1);
     cr_expect_eq(limit->cost, 1);
     cr_expect_eq(limit->on_store_failure, FAILURE_LOCAL);
     cr_expect_eq(limit->key.parts[0].name.len, 0u);
@@ -129,7 +129,7 @@ Test(accepted, each_algorithm_takes_the_rates_that_it_can_decide)
 
     cr_assert_eq(s->limit_count, sizeof terms / sizeof *terms);
     for (size_t i = 0; i < s->limit_count; i++) {
-        struct limit_terms read = limit_rule_terms(&s->limits[i]);
+        struct limit_terms read = s->limits[i].terms;
         cr_expect_eq(read.algorithm, terms[i].algorithm, "%s", s->limits[i].name);
         cr_expect_eq(read.limit, terms[i].limit, "%s", s->limits[i].name);
         cr_expect_eq(read.window_us, terms[i].window_us, "%s", s->limits[i].name);
@@ -137,8 +137,8 @@ Test(accepted, each_algorithm_takes_the_rates_that_it_can_decide)
         cr_expect_eq(read.burst, terms[i].burst, "%s", s->limits[i].name);
         cr_expect_eq(read.calendar, terms[i].calendar, "%s", s->limits[i].name);
     }
-    cr_expect_eq(limit_rule_capacity(&s->limits[2]), 10, "a bucket holds its burst");
-    cr_expect_eq(limit_rule_period_us(&s->limits[2]), 5000000, "ten at two a second");
+    cr_expect_eq(limit_capacity(&s->limits[2].terms), 10, "a bucket holds its burst");
+    cr_expect_eq(limit_period_us(&s->limits[2].terms), 5000000, "ten at two a second");
     settings_release(&s);
 }
 
@@ -270,9 +270,9 @@ Test(accepted, every_key_of_upstreams_and_limits_reaches_its_field)
     cr_expect(slice_eq(s->limits[0].key.kind, SLICE("header:x-api-key")));
     cr_expect_eq(s->limits[0].missing, MISSING_REJECT);
     cr_expect_eq(s->limits[0].ipv6_prefix, 48);
-    cr_expect_eq(s->limits[0].limit, 1000000);
-    cr_expect_eq(s->limits[0].window_us, INT64_C(86400000000));
-    cr_expect_eq(s->limits[0].tick_us, 1000, "a million a day is exact only in milliseconds");
+    cr_expect_eq(s->limits[0].terms.limit, 1000000);
+    cr_expect_eq(s->limits[0].terms.window_us, INT64_C(86400000000));
+    cr_expect_eq(s->limits[0].terms.tick_us, 1000, "a million a day is exact only in milliseconds");
     cr_expect_eq(s->limits[0].cost, 5);
     cr_expect_eq(s->limits[0].on_store_failure, FAILURE_CLOSED);
     cr_expect_eq(s->limits[1].index, 1u);
@@ -281,8 +281,8 @@ Test(accepted, every_key_of_upstreams_and_limits_reaches_its_field)
     cr_expect_eq(s->limits[1].missing, MISSING_SKIP);
     cr_expect_eq(s->limits[0].mode, LIMIT_ENFORCED);
     cr_expect_eq(s->limits[1].mode, LIMIT_IN_SHADOW);
-    cr_expect_eq(s->limits[1].limit, 5);
-    cr_expect_eq(s->limits[1].window_us, 250000);
+    cr_expect_eq(s->limits[1].terms.limit, 5);
+    cr_expect_eq(s->limits[1].terms.window_us, 250000);
     cr_expect_eq(s->limits[1].on_store_failure, FAILURE_OPEN);
     settings_release(&s);
 }

@@ -60,9 +60,9 @@ static void turn_until(struct worker *worker, const bool *done_flag, const int *
 /* ---- limits ---- */
 
 static struct limit_rule left = {
-    .name = (char[]){"left"}, .limit = LIMIT, .window_us = 3600 * INT64_C(1000000), .tick_us = 1};
+    .name = (char[]){"left"}, .terms = {.limit = LIMIT, .window_us = 3600 * INT64_C(1000000), .tick_us = 1}};
 static struct limit_rule right = {
-    .name = (char[]){"right"}, .limit = LIMIT, .window_us = 3600 * INT64_C(1000000), .tick_us = 1};
+    .name = (char[]){"right"}, .terms = {.limit = LIMIT, .window_us = 3600 * INT64_C(1000000), .tick_us = 1}};
 static _Atomic int64_t admitted_total;
 
 static void on_admit(void *arg, enum fault fault, const struct admit_answer *answers, size_t count)
@@ -79,7 +79,8 @@ static void on_admit(void *arg, enum fault fault, const struct admit_answer *ans
  * for ever. */
 static void use_up_limits(struct worker *worker)
 {
-    struct limit_charge charges[2] = {{.rule = &left, .cost = 1}, {.rule = &right, .cost = 1}};
+    struct limit_charge charges[2] = {{.rule = &left, .terms = &left.terms, .cost = 1},
+                                      {.rule = &right, .terms = &right.terms, .cost = 1}};
 
     for (int i = 0; i < ADMITS; i++) {
         struct limit_charge other_way[2] = {charges[1], charges[0]};

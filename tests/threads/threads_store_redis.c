@@ -20,8 +20,8 @@ static _Atomic int64_t admitted, wakes, served, faults;
 static _Atomic int finished;
 
 static struct limit_rule rule = {
-    .name = (char *)"all", .limit = LIMIT, .window_us = 3600000000, .tick_us = 1000, .cost = 1};
-static const struct limit_charge charge = {.rule = &rule, .principal = {9}, .cost = 1};
+    .name = (char *)"all", .terms = {.limit = LIMIT, .window_us = 3600000000, .tick_us = 1000}, .cost = 1};
+static const struct limit_charge charge = {.rule = &rule, .terms = &rule.terms, .principal = {9}, .cost = 1};
 static const struct admit_tuple tuple = {&charge, 1, 1};
 
 #define MUST(claim)                                                                                          \

@@ -79,6 +79,13 @@ struct limit_rule {
     size_t index;
 };
 
+/* A limit as one route uses it. */
+struct limit_use {
+    const struct limit_rule *rule; /* whose budget it is, whichever route takes from it */
+    int64_t cost;                  /* the rule's, unless the route says its own */
+    struct cost_rule cost_rule;
+};
+
 enum key_query { KEY_QUERY_ALL, KEY_QUERY_NONE };
 
 struct cache_rule {
@@ -103,7 +110,7 @@ struct route_rule {
     char *host; /* NULL: any; may start with "*." ; lower case */
     const struct upstream_rule *upstream;
     struct template *rewrite; /* NULL: none */
-    const struct limit_rule **limits;
+    struct limit_use *limits;
     size_t limit_count;
     struct cache_rule *cache; /* NULL: does not cache */
     struct template *invalidates;

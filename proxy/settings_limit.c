@@ -138,17 +138,6 @@ static bool is_known_algorithm(const struct node *node)
     return false;
 }
 
-static void check_cost(struct draft *draft, const struct node *node, const struct limit_rule *rule)
-{
-    const struct node *cost = node_member(node, "cost");
-    int64_t capacity = limit_capacity(&rule->terms);
-
-    if (cost != NULL && capacity > 0 && rule->cost > capacity)
-        complain_value(draft->complaints, cost,
-                       "%" PRId64 " is above the %" PRId64 " units of the %s, so no request could ever pass",
-                       rule->cost, capacity, node_member(node, "burst") != NULL ? "burst" : "rate");
-}
-
 /* What the keys mean together depends on the algorithm: one that this release does not have was refused
  * already. */
 static void check_limit(struct draft *draft, const struct node *node, struct limit_rule *rule)
@@ -156,7 +145,7 @@ static void check_limit(struct draft *draft, const struct node *node, struct lim
     if (!is_known_algorithm(node_member(node, "algorithm")))
         return;
     check_limit_rate(draft, node, rule);
-    check_cost(draft, node, rule);
+    check_limit_cost(draft, node_member(node, "cost"), rule);
 }
 
 void read_limits(struct draft *draft, const struct node *node, void *into)

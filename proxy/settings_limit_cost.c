@@ -170,3 +170,13 @@ void read_limit_cost(struct draft *draft, const struct node *node, void *into)
         check_cost_map(draft, node, rule);
     }
 }
+
+void check_limit_cost(struct draft *draft, const struct node *cost, const struct limit_rule *rule)
+{
+    int64_t capacity = limit_capacity(&rule->terms);
+
+    if (cost != NULL && capacity > 0 && rule->cost > capacity)
+        complain_value(draft->complaints, cost,
+                       "%" PRId64 " is above the %" PRId64 " units of the %s, so no request could ever pass",
+                       rule->cost, capacity, capacity != rule->terms.limit ? "burst" : "rate");
+}

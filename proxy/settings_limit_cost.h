@@ -8,4 +8,7 @@ extern const struct section section_cost;
 
 void read_limit_cost(struct draft *draft, const struct node *node, void *limit); /* a row's reader */
 
+/* Could no request that costs what `cost` says ever pass? The rule has the limit's rate already. */
+void check_limit_cost(struct draft *draft, const struct node *cost, const struct limit_rule *rule);
+
 #endif

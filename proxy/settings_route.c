@@ -1,5 +1,4 @@
 /* Settings route: which requests go where, under which limits. First match wins. */
-#include "settings_limit_key.h"
 #include "settings_sections.h"
 #include "settings_url.h"
 
@@ -47,16 +46,6 @@ static void read_host(struct draft *draft, const struct node *node, void *into)
 
 /* ---- references ---- */
 
-static void complain_reference(struct draft *draft, const struct node *node, const char *kind,
-                               const char *const *names, size_t count)
-{
-    if (complaints_are_many(draft->complaints))
-        complain_value(draft->complaints, node, "there is no %s %s", kind, quote(node->text).text);
-    else
-        complain_value(draft->complaints, node, "there is no %s %s; %s", kind, quote(node->text).text,
-                       unknown_word(node->text, names, count).text);
-}
-
 static void read_upstream_name(struct draft *draft, const struct node *node, void *into)
 {
     const struct settings *settings = draft->settings;
@@ -73,40 +62,6 @@ static void read_upstream_name(struct draft *draft, const struct node *node, voi
         }
     }
     complain_reference(draft, node, "upstream", names, settings->upstream_count);
-}
-
-static void read_limit_name(struct draft *draft, const struct node *node, struct route_rule *route)
-{
-    const struct settings *settings = draft->settings;
-    const char *names[MAX_LIMITS], *text;
-
-    if (!want_text(draft, node, "the name of a limit", &text))
-        return;
-    for (size_t i = 0; i < route->limit_count; i++)
-        if (strcmp(route->limits[i]->name, text) == 0) {
-            complain_value(draft->complaints, node, "%s is listed twice; it would be charged twice", text);
-            return;
-        }
-    for (size_t i = 0; i < settings->limit_count; i++) {
-        names[i] = settings->limits[i].name;
-        if (strcmp(names[i], text) == 0) {
-            check_limit_key(draft, node, &settings->limits[i]);
-            route->limits[route->limit_count++] = &settings->limits[i];
-            return;
-        }
-    }
-    complain_reference(draft, node, "limit", names, settings->limit_count);
-}
-
-static void read_limit_names(struct draft *draft, const struct node *node, void *into)
-{
-    struct route_rule *route = into;
-
-    if (!want_list(draft, node, "a list of names of limits", MAX_ROUTE_LIMITS))
-        return;
-    route->limits = draft_alloc(draft, (node->count + 1) * sizeof *route->limits);
-    for (size_t i = 0; i < node->count; i++)
-        read_limit_name(draft, node->items[i], route);
 }
 
 /* ---- rewrite, invalidates ---- */
@@ -178,9 +133,9 @@ static const struct setting route_rows[] = {
      .means = "The path that the upstream is asked for instead; the query string stays."},
     {.key = "limits",
      .type = SETTING_OWN,
-     .read = read_limit_names,
+     .read = read_route_limits,
      .preset = "[]",
-     .shape = "a list of at most 16 names",
+     .shape = "a list of at most 16 names, or maps of a name and a cost",
      .means = "All of them must allow a request; they are decided together."},
     {.key = "cache",
      .type = SETTING_OWN,

@@ -352,3 +352,13 @@ void section_read(struct draft *draft, const struct node *map, const struct sect
             complain_value(draft->complaints, map, "%s is missing; it must be %s", row->key, row->shape);
     }
 }
+
+void complain_reference(struct draft *draft, const struct node *node, const char *kind,
+                        const char *const *names, size_t count)
+{
+    if (complaints_are_many(draft->complaints))
+        complain_value(draft->complaints, node, "there is no %s %s", kind, quote(node->text).text);
+    else
+        complain_value(draft->complaints, node, "there is no %s %s; %s", kind, quote(node->text).text,
+                       unknown_word(node->text, names, count).text);
+}

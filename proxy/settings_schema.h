@@ -86,6 +86,10 @@ struct word_list join_words(const char *const *words, size_t count); /* "a, b, c
 /* `"WORD" is unknown; did you mean "NEAR"?`, or without a near one what there is: for references and keys. */
 struct word_list unknown_word(const char *word, const char *const *known, size_t count);
 
+/* `node` names none of the things of this kind ("limit") that there are. */
+void complain_reference(struct draft *draft, const struct node *node, const char *kind,
+                        const char *const *names, size_t count);
+
 /* Memory that lives as long as the settings; zeroed. */
 void *draft_alloc(struct draft *draft, size_t bytes);
 char *draft_copy(struct draft *draft, const char *text);

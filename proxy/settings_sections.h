@@ -44,6 +44,10 @@ void read_cache(struct draft *draft, const struct node *node, void *route);
 /* A list of templates over the variables of draft->pattern, for tags. */
 void read_templates(struct draft *draft, const struct node *node, struct template **out, size_t *count);
 
+/* settings_route_limits.c */
+extern const struct section section_limit_use;
+void read_route_limits(struct draft *draft, const struct node *node, void *route);
+
 /* settings_reach.c: would every request that fits `later` already have been taken by `earlier`? Says no where
  * it is not sure. */
 bool route_covers(const struct route_rule *earlier, const struct route_rule *later);

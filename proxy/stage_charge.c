@@ -75,63 +75,63 @@ static enum asking find_principal(struct charging *charging, const struct limit_
 
 static const struct objection no_objection = {.limit = NULL};
 
-static struct objection object_to_cost(struct charging *charging, const struct limit_rule *rule,
+static struct objection object_to_cost(struct charging *charging, const struct limit_use *use,
                                        enum cost_problem problem)
 {
     struct text words = text_in(client_alloc(charging->exchange->client, COST_WORDS_ROOM), COST_WORDS_ROOM);
 
-    cost_words(&rule->cost_rule, problem, &words);
-    return (struct objection){.limit = rule,
+    cost_words(&use->cost_rule, problem, &words);
+    return (struct objection){.limit = use->rule,
                               .kind = problem == COST_PROBLEM_SIZE ? REFUSED_BODY_SIZE : REFUSED_BAD_COST,
                               .words = text_slice(&words)};
 }
 
-static struct objection read_body_cost(struct charging *charging, const struct limit_rule *rule,
-                                       int64_t *cost)
+static struct objection read_body_cost(struct charging *charging, const struct limit_use *use, int64_t *cost)
 {
     struct slice text = charging->exchange->head->body;
     int64_t number;
 
     if (text.len == 0)
         return no_objection;
-    if (text.len > rule->cost_rule.max_body_bytes)
-        return object_to_cost(charging, rule, COST_PROBLEM_SIZE);
+    if (text.len > use->cost_rule.max_body_bytes)
+        return object_to_cost(charging, use, COST_PROBLEM_SIZE);
     if (!charging->body_was_read) {
         charging->body_was_read = true;
         charging->body = json_body_read(text);
     }
     if (charging->body == NULL)
-        return object_to_cost(charging, rule, COST_PROBLEM_BODY);
-    switch (json_body_look(charging->body, rule->cost_rule.name.base, &number)) {
+        return object_to_cost(charging, use, COST_PROBLEM_BODY);
+    switch (json_body_look(charging->body, use->cost_rule.name.base, &number)) {
     case JSON_NOTHING: return no_objection;
     case JSON_WHOLE:
-        if (cost_of_number(&rule->cost_rule, number, cost) == COST_STATED)
+        if (cost_of_number(&use->cost_rule, number, cost) == COST_STATED)
             return no_objection;
         break;
     case JSON_OTHER: break;
     }
-    return object_to_cost(charging, rule, COST_PROBLEM_VALUE);
+    return object_to_cost(charging, use, COST_PROBLEM_VALUE);
 }
 
 /* *cost stays where the request does not say. */
-static struct objection read_cost(struct charging *charging, const struct limit_rule *rule, int64_t *cost)
+static struct objection read_cost(struct charging *charging, const struct limit_use *use, int64_t *cost)
 {
-    switch (rule->cost_rule.source) {
+    switch (use->cost_rule.source) {
     case COST_FIXED: return no_objection;
     case COST_OF_HEADER:
     case COST_OF_QUERY:
-        if (cost_of_text(&rule->cost_rule, &charging->facts, cost) == COST_NOT_ALLOWED)
-            return object_to_cost(charging, rule, COST_PROBLEM_VALUE);
+        if (cost_of_text(&use->cost_rule, &charging->facts, cost) == COST_NOT_ALLOWED)
+            return object_to_cost(charging, use, COST_PROBLEM_VALUE);
         return no_objection;
-    case COST_OF_JSON: return read_body_cost(charging, rule, cost);
+    case COST_OF_JSON: return read_body_cost(charging, use, cost);
     }
     return no_objection;
 }
 
 /* ---- all limits of the route ---- */
 
-static struct objection charge_limit(struct charging *charging, const struct limit_rule *rule)
+static struct objection charge_limit(struct charging *charging, const struct limit_use *use)
 {
+    const struct limit_rule *rule = use->rule;
     struct limit_request *request = &charging->exchange->limits;
     struct limit_charge *charge = &request->charges[request->charge_count];
     struct objection objection;
@@ -144,21 +144,21 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     }
     charge->rule = rule;
     charge->terms = &rule->terms;
-    charge->cost = rule->cost;
-    objection = read_cost(charging, rule, &charge->cost);
+    charge->cost = use->cost;
+    objection = read_cost(charging, use, &charge->cost);
     if (objection.limit == NULL)
         request->charge_count++;
     return objection;
 }
 
 /* A limit in shadow objects to nothing. */
-static struct objection charge_or_count(struct charging *charging, const struct limit_rule *rule)
+static struct objection charge_or_count(struct charging *charging, const struct limit_use *use)
 {
-    struct objection objection = charge_limit(charging, rule);
+    struct objection objection = charge_limit(charging, use);
 
-    if (objection.limit == NULL || rule->mode == LIMIT_ENFORCED)
+    if (objection.limit == NULL || use->rule->mode == LIMIT_ENFORCED)
         return objection;
-    site_count_limit(charging->exchange->site, rule, LIMIT_SHADOW_REFUSED);
+    site_count_limit(charging->exchange->site, use->rule, LIMIT_SHADOW_REFUSED);
     return no_objection;
 }
 
@@ -180,7 +180,7 @@ struct objection charge_limits(struct exchange *exchange)
 
     exchange->limits.site = exchange->site;
     for (size_t i = 0; i < route->limit_count && objection.limit == NULL; i++)
-        objection = charge_or_count(&charging, route->limits[i]);
+        objection = charge_or_count(&charging, &route->limits[i]);
     json_body_free(&charging.body);
     return objection;
 }

@@ -13,9 +13,13 @@ LIMITS = {
     "whole": {"cost": {"json": "", "max": 100}},
     "small": {"rate": "10/30d", "cost": {"header": "x-cost"}},
     "plain": {"cost": 1},
+    "shared": {"cost": {"header": "x-cost", "default": 2}},
 }
 ROUTES = [{"match": f"/{name}", "rewrite": "/echo", "limits": [name]} for name in LIMITS] + [
     {"match": "/both", "rewrite": "/echo", "limits": ["plain", "json", "small"]},
+    {"match": "/shared/one", "rewrite": "/echo", "limits": ["shared"]},
+    {"match": "/shared/five", "rewrite": "/echo", "limits": [{"limit": "shared", "cost": 5}]},
+    {"match": "/shared/said", "rewrite": "/echo", "limits": [{"limit": "shared", "cost": {"query": "units", "default": 7, "max": 9}}]},
 ]
 
 
@@ -167,3 +171,32 @@ def test_two_at_once_for_three_of_five(nodes):
         assert first["ratelimit-remaining"] == "5"
         answers = together([lambda node=node: node.ask("POST", "/small", [("x-api-key", key), ("x-cost", "3")]) for node in nodes[:2]])
         assert sorted(answer.status for answer in answers) == [200, 429]
+
+
+def test_a_route_says_its_own_cost_of_a_budget_that_it_shares(nodes):
+    left = 1000
+
+    def take(target, units, fields=()):
+        nonlocal left
+        left -= units
+        answer = nodes[units % 2].ask("POST", target, [("x-api-key", "k"), *fields])
+        assert (answer.status, answer["ratelimit-remaining"]) == (200, str(left)), target
+
+    take("/shared/one", 2)
+    take("/shared/five", 5)
+    take("/shared/five", 5, [("x-cost", "50")])  # what the limit asks for elsewhere says nothing here
+    take("/shared/said", 7)
+    take("/shared/said?units=9", 9)
+    take("/shared/one", 50, [("x-cost", "50")])
+    problem = refusal(nodes, "/shared/said?units=10")
+    assert (problem["code"], problem["limit"]) == ("bad_cost", "shared")
+    take("/shared/one", 2)
+
+
+def test_many_at_once_at_different_prices_never_take_more_than_there_is(nodes):
+    """Of a budget of 1000, two nodes, half of the requests at 5 and half at 9 units."""
+    answers = together([lambda at=at: nodes[at % 2].ask("POST", ("/shared/five", "/shared/said?units=9")[at // 2 % 2], [("x-api-key", "herd")])
+                        for at in range(40)])
+    assert [answer.status for answer in answers] == [200] * 40
+    last = nodes[0].ask("POST", "/shared/five", [("x-api-key", "herd")])
+    assert last["ratelimit-remaining"] == str(1000 - 20 * 5 - 20 * 9 - 5)

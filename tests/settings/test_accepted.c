@@ -76,7 +76,7 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
                                   "routes: [{match: GET /, upstream: api, limits: [one], cache: {}}]\n");
     static const int statuses[] = {200, 203, 204, 301, 308, 404, 410};
     const struct cache_rule *cache = s->routes[0].cache;
-    const struct limit_rule *limit = s->routes[0].limits[0];
+    const struct limit_rule *limit = s->routes[0].limits[0].rule;
 
     cr_expect_eq(limit->missing, MISSING_IP);
     cr_expect_eq(limit->ipv6_prefix, 64);
@@ -303,8 +303,8 @@ Test(accepted, every_key_of_a_route_reaches_its_field)
     cr_assert_eq(route->rewrite->part_count, 2u);
     cr_expect(slice_eq(route->rewrite->parts[0].text, SLICE("/v1/")));
     cr_assert_eq(route->limit_count, 2u);
-    cr_expect_eq(route->limits[0], &s->limits[1]);
-    cr_expect_eq(route->limits[1], &s->limits[0]);
+    cr_expect_eq(route->limits[0].rule, &s->limits[1]);
+    cr_expect_eq(route->limits[1].rule, &s->limits[0]);
     cr_assert_eq(route->invalidate_count, 2u);
     cr_expect(slice_eq(route->invalidates[0].parts[0].text, SLICE("all")));
     cr_expect_eq(cache->ttl_ms, 1000);
@@ -452,4 +452,33 @@ Test(accepted, every_form_of_cost)
         cr_expect(slice_eq(s->limits[0].cost_rule.name, slice_text(rows[i].name)), "%s", rows[i].cost);
         settings_release(&s);
     }
+}
+
+Test(accepted, a_route_may_say_its_own_cost_of_a_limit)
+{
+    struct settings *s = accepted("limits:\n"
+                                  "  one: {key: ip, rate: 20/s, cost: {header: x-cost, default: 2, max: 9}}\n"
+                                  "  two: {key: ip, rate: 20/s}\n" UPSTREAM "routes:\n"
+                                  "  - {match: /a, upstream: api, limits: [one, {limit: two, cost: 5}]}\n"
+                                  "  - {match: /b, upstream: api, limits: [{limit: one, cost: 20}, {limit: "
+                                  "two, cost: {query: units, max: 3}}]}\n"
+                                  "  - {match: /c, upstream: api, limits: [{limit: one}]}\n");
+    const struct limit_use *a = s->routes[0].limits, *b = s->routes[1].limits, *c = s->routes[2].limits;
+
+    cr_expect_eq(a[0].rule, &s->limits[0]);
+    cr_expect_eq(a[0].cost, 2);
+    cr_expect_eq(a[0].cost_rule.source, COST_OF_HEADER);
+    cr_expect_eq(a[0].cost_rule.max, 9);
+    cr_expect_eq(a[1].rule, &s->limits[1]);
+    cr_expect_eq(a[1].cost, 5);
+    cr_expect_eq(a[1].cost_rule.source, COST_FIXED);
+    cr_expect_eq(b[0].rule, &s->limits[0], "the same limit: one budget");
+    cr_expect_eq(b[0].cost, 20);
+    cr_expect_eq(b[0].cost_rule.source, COST_FIXED, "nothing of the limit's own cost is left");
+    cr_expect_eq(b[1].cost, 1);
+    cr_expect_eq(b[1].cost_rule.source, COST_OF_QUERY);
+    cr_expect_eq(b[1].cost_rule.max, 3);
+    cr_expect_eq(c[0].cost_rule.source, COST_OF_HEADER);
+    cr_expect_eq(s->limits[1].cost, 1, "what a route says is of that route");
+    settings_release(&s);
 }

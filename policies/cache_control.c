@@ -165,6 +165,8 @@ static void note(const struct directive *directive, struct cache_control *out)
     if (note_restriction(directive, out)) {
         if (is_bare && slice_eq_nocase(directive->name, SLICE("must-revalidate")))
             out->permits_authorization = true;
+        if (is_bare && slice_eq_nocase(directive->name, SLICE("must-understand")))
+            out->yields_no_store = true;
     } else if (slice_eq_nocase(directive->name, SLICE("public"))) {
         out->is_public = out->is_public || is_bare;
         out->permits_authorization = out->permits_authorization || is_bare;

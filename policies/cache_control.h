@@ -22,6 +22,9 @@ struct cache_control {
     bool is_private, private_fields_only;
     bool is_public;
     bool must_revalidate, proxy_revalidate, must_understand;
+    bool
+        yields_no_store; /* a must-understand without argument: no_store is for caches that do not know the status
+                             (RFC 9111 section 5.2.2.3) */
     bool s_maxage_is_valid; /* every s-maxage there was is a number */
     /* RFC 9111 section 3.5: a well-formed public, must-revalidate or s-maxage lets a shared cache store the
      * answer to a request with Authorization. False as soon as anything is malformed. */

@@ -31,36 +31,17 @@ static int64_t ms_of(int64_t seconds)
     return seconds * 1000;
 }
 
-/* The Age a response declares; false where it cannot be told. Of a list in one piece the first number counts
- * (RFC 9111 section 5.1). Several lines, or what looks like lines that somebody joined by ", ", are two
- * counts of which nobody knows which is right. */
-static bool read_age(const struct response_times *times, int64_t *age_ms_out)
-{
-    struct slice age = times->age;
-    int64_t seconds;
-    const char *comma = age.len == 0 ? NULL : memchr(age.base, ',', age.len);
-
-    *age_ms_out = 0;
-    if (times->age.base == NULL)
-        return true;
-    if (times->age_is_repeated)
-        return false;
-    if (comma != NULL) {
-        age.len = (size_t)(comma - age.base);
-        if (age.len + 1 < times->age.len && (comma[1] == ' ' || comma[1] == '\t'))
-            return false;
-    }
-    if (!text_parse_digits(age, CACHE_SECONDS_MAX, &seconds))
-        return false;
-    *age_ms_out = ms_of(seconds);
-    return true;
-}
-
+/* The Age that a response declares: the first of a list, and nothing where that is no number (RFC 9111 section
+ * 5.1). What is lost with it is bounded by Date, which counts by itself. */
 static int64_t declared_age_ms(const struct response_times *times)
 {
-    int64_t age_ms;
+    struct slice first = times->age;
+    const char *comma = first.len == 0 ? NULL : memchr(first.base, ',', first.len);
+    int64_t seconds;
 
-    return read_age(times, &age_ms) ? age_ms : 0;
+    if (comma != NULL)
+        first = slice_trim(slice_of(first.base, (size_t)(comma - first.base)));
+    return text_parse_digits(first, CACHE_SECONDS_MAX, &seconds) ? ms_of(seconds) : 0;
 }
 
 /* Date, or the time of receipt where it is absent or unusable (RFC 9110 section 6.6.1). */
@@ -181,18 +162,18 @@ struct freshness freshness_of(int status, const struct cache_control *control,
                               const struct response_times *times, const struct caching_rule *rule)
 {
     struct promise promise = promise_of(status, control, times, rule);
-    int64_t ignored_ms;
     struct freshness out = {.source = promise.source, .age_ms = initial_age_ms(times)};
 
     promise.lifetime_ms = smaller(promise.lifetime_ms, FRESHNESS_MAX_MS);
-    if (asks_always(control, rule) || (freshness_is_explicit(&out) && !read_age(times, &ignored_ms))) {
+    if (asks_always(control, rule)) {
         add_keep(times, &out);
         return out;
     }
     out.fresh_ms = end_ms(&promise, 0);
     if (status == 404 || status == 410) {
-        /* what was not there may come any moment: no word of the upstream makes us repeat that for longer */
-        out.fresh_ms = smaller(out.fresh_ms, larger(0, rule->negative_ttl_ms));
+        /* what was not there may come any moment: only the upstream's own word makes us repeat that for longer */
+        if (!freshness_is_explicit(&out))
+            out.fresh_ms = smaller(out.fresh_ms, larger(0, rule->negative_ttl_ms));
         out.stale_ms = out.error_ms = out.keep_ms = out.fresh_ms;
         return out;
     }
@@ -217,8 +198,8 @@ void response_times_read(const struct header *headers, size_t count, struct resp
             out->expires_is_repeated = out->expires.base != NULL;
             out->expires = value;
         } else if (slice_eq(headers[i].name, SLICE("age"))) {
-            out->age_is_repeated = out->age.base != NULL;
-            out->age = value;
+            if (out->age.base == NULL) /* the first line counts */
+                out->age = value;
         } else if (slice_eq(headers[i].name, SLICE("last-modified"))) {
             out->last_modified = value;
             out->has_validator = out->has_validator || value.len > 0;

@@ -8,8 +8,7 @@
  * itself. Where neither says anything, a tenth of the time since Last-Modified counts, a day at most, for
  * those statuses to which RFC 9110 section 15.1 permits such a guess, and for any that is marked public.
  *
- * An Age that is no single number says that somebody on the way miscounted: what states a lifetime is then
- * stale.
+ * Of several Ages the first counts; one that is no number is ignored (section 5.1).
  *
  * Stale windows: the response's own stale-while-revalidate and stale-if-error, else the route's.
  * must-revalidate and proxy-revalidate forbid both, always. s-maxage alone does not, although RFC 9111
@@ -19,7 +18,7 @@
  *
  * no-cache: never fresh, no windows; it is kept to be asked about. Where Cache-Control cannot be read, too.
  *
- * 404 and 410 live at most negative_ttl, and have no stale windows.
+ * 404 and 410 that do not state a lifetime live at most negative_ttl. Neither has stale windows.
  *
  * What has a validator (ETag, Last-Modified) is kept for longer than it may be used, so that the upstream can
  * be asked whether it changed: for as long again as it was fresh, ten minutes at least, a day at most.
@@ -37,10 +36,9 @@
 struct response_times {
     struct slice date, expires, age, last_modified;
     bool expires_is_repeated; /* more than one line: cannot be trusted, already expired */
-    bool age_is_repeated;
-    bool has_validator;     /* an ETag or a Last-Modified */
-    int64_t delay_ms;       /* from sending the request to receiving the head */
-    struct wall_s received; /* this host's clock at that moment */
+    bool has_validator;       /* an ETag or a Last-Modified */
+    int64_t delay_ms;         /* from sending the request to receiving the head */
+    struct wall_s received;   /* this host's clock at that moment */
 };
 
 /* The cache settings of a route, as plain values. */

@@ -1,7 +1,7 @@
-/* HTTP date: the three spellings of a moment that RFC 9110 section 5.6.7 knows, read strictly; one of them
- * written. */
+/* HTTP date: see http_date.h. */
 #include "http_date.h"
 
+#include "http_char.h"
 #include "text.h"
 
 enum { DAY_S = 86400, YEARS_PER_ERA = 400, DAYS_PER_ERA = 146097 };
@@ -13,7 +13,7 @@ static const char month_names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun"
 
 struct moment { /* in GMT, as written */
     int year, month /* 0..11 */, day /* 1..31 */, hour, minute, second;
-    int weekday; /* 0: Sunday */
+    int weekday; /* 0: Sunday; not kept of what is read */
 };
 
 static bool is_leap(int year)
@@ -73,7 +73,7 @@ static struct moment moment_of(int64_t seconds)
 
 static bool take(struct slice *left, struct slice expected)
 {
-    if (left->len < expected.len || memcmp(left->base, expected.base, expected.len) != 0)
+    if (left->len < expected.len || !slice_eq_nocase(slice_of(left->base, expected.len), expected))
         return false;
     left->base += expected.len;
     left->len -= expected.len;
@@ -92,16 +92,14 @@ static bool take_digits(struct slice *left, size_t digits, int *out)
     return true;
 }
 
-static bool take_weekday(struct slice *left, bool is_short, int *out)
+static bool take_weekday(struct slice *left, bool is_short)
 {
     for (int i = 0; i < 7; i++) {
         struct slice name = slice_text(day_names[i]);
         if (is_short)
             name.len = 3;
-        if (take(left, name)) {
-            *out = i;
+        if (take(left, name))
             return true;
-        }
     }
     return false;
 }
@@ -126,26 +124,26 @@ static bool take_time(struct slice *left, struct moment *out)
 /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 static bool read_imf_fixdate(struct slice left, struct moment *out)
 {
-    return take_weekday(&left, true, &out->weekday) && take(&left, SLICE(", ")) &&
-           take_digits(&left, 2, &out->day) && take(&left, SLICE(" ")) && take_month(&left, &out->month) &&
-           take(&left, SLICE(" ")) && take_digits(&left, 4, &out->year) && take(&left, SLICE(" ")) &&
-           take_time(&left, out) && take(&left, SLICE(" GMT")) && left.len == 0;
+    return take_weekday(&left, true) && take(&left, SLICE(", ")) && take_digits(&left, 2, &out->day) &&
+           take(&left, SLICE(" ")) && take_month(&left, &out->month) && take(&left, SLICE(" ")) &&
+           take_digits(&left, 4, &out->year) && take(&left, SLICE(" ")) && take_time(&left, out) &&
+           take(&left, SLICE(" GMT")) && left.len == 0;
 }
 
 /* "Sunday, 06-Nov-94 08:49:37 GMT": its year has yet to find its century */
 static bool read_rfc850_date(struct slice left, struct moment *out)
 {
-    return take_weekday(&left, false, &out->weekday) && take(&left, SLICE(", ")) &&
-           take_digits(&left, 2, &out->day) && take(&left, SLICE("-")) && take_month(&left, &out->month) &&
-           take(&left, SLICE("-")) && take_digits(&left, 2, &out->year) && take(&left, SLICE(" ")) &&
-           take_time(&left, out) && take(&left, SLICE(" GMT")) && left.len == 0;
+    return take_weekday(&left, false) && take(&left, SLICE(", ")) && take_digits(&left, 2, &out->day) &&
+           take(&left, SLICE("-")) && take_month(&left, &out->month) && take(&left, SLICE("-")) &&
+           take_digits(&left, 2, &out->year) && take(&left, SLICE(" ")) && take_time(&left, out) &&
+           take(&left, SLICE(" GMT")) && left.len == 0;
 }
 
 /* "Sun Nov  6 08:49:37 1994": a day of one digit has a space before it */
 static bool read_asctime_date(struct slice left, struct moment *out)
 {
-    if (!take_weekday(&left, true, &out->weekday) || !take(&left, SLICE(" ")) ||
-        !take_month(&left, &out->month) || !take(&left, SLICE(" ")))
+    if (!take_weekday(&left, true) || !take(&left, SLICE(" ")) || !take_month(&left, &out->month) ||
+        !take(&left, SLICE(" ")))
         return false;
     bool has_day =
         take(&left, SLICE(" ")) ? take_digits(&left, 1, &out->day) : take_digits(&left, 2, &out->day);
@@ -190,7 +188,7 @@ bool http_date_parse(struct slice text, struct wall_s now, struct wall_s *out)
         find_century(&moment, now);
     else if (!read_imf_fixdate(text, &moment) && !read_asctime_date(text, &moment))
         return false;
-    if (!exists(&moment) || weekday_of(days_of(moment.year, moment.month, moment.day)) != moment.weekday)
+    if (!exists(&moment))
         return false;
     *out = (struct wall_s){seconds_of(&moment)};
     return true;

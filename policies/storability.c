@@ -50,7 +50,7 @@ static enum storability forbid(const struct storing_response *response)
         return UNSTORABLE_STATUS;
     if (response->control.must_understand && !is_understood(response->status))
         return UNSTORABLE_STATUS;
-    if (response->control.no_store)
+    if (response->control.no_store && !response->control.yields_no_store)
         return UNSTORABLE_NO_STORE;
     if (response->control.is_private && !response->control.private_fields_only)
         return UNSTORABLE_PRIVATE;

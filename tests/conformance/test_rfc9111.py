@@ -89,12 +89,23 @@ def test_an_answer_that_says_for_how_long_is_kept_whatever_its_status(world, sta
     (206, {**FRESH, "Content-Range": "bytes 0-1/9"}), (429, FRESH), (302, {}), (500, {"Last-Modified": LONG_AGO}),
     (599, {"Cache-Control": "max-age=3600, must-understand"}), (200, {"Cache-Control": "private, max-age=9"}),
     (200, {"Cache-Control": "no-store, max-age=9"}), (200, {**FRESH, "Set-Cookie": "a=b"}), (200, {**FRESH, "Vary": "*"}),
-    (200, {"ETag": '"a"'}), (200, {**FRESH, "Age": "abc"}), (200, {**FRESH, "Age": "0, 0"}), (200, {"Expires": "0"}),
+    (200, {"ETag": '"a"'}), (200, {**FRESH, "Age": "3600, 0"}),
+    (599, {"Cache-Control": "max-age=3600, no-store, must-understand"}), (200, {"Expires": "0"}),
 ])
 def test_what_must_not_be_reused_is_not(world, status, fields):
     world.says("/x", (status, fields))
     bodies = [world.get("/x").body for _ in range(4)]
     assert len(set(bodies)) == 4
+
+
+@pytest.mark.parametrize("fields", [
+    {**FRESH, "Age": "abc"}, {**FRESH, "Age": "0, 3600"}, {**FRESH, "Age": "-1"},
+    {"Expires": "SUN, 06 nov 2094 08:49:37 gmt"}, {"Expires": "Sat Nov  6 08:49:37 2094"}, {"Cache-Control": "max-age=3600, no-store, must-understand"},
+])
+def test_what_is_odd_but_tells_a_lifetime_is_reused(world, fields):
+    world.says("/x", fields)
+    body = world.get("/x").body
+    assert world.stored("/x").body == body
 
 
 @pytest.mark.parametrize("status, fields", [

@@ -148,10 +148,11 @@ Test(freshness, age_counts_against_what_the_response_states)
         {"Date ahead of us is no age", {"max-age=60", AT_11_00, NULL, NULL, 0}, 0, 60000},
         {"a bad Date is the receipt", {"max-age=60", "x", NULL, NULL, 0}, 0, 60000},
         {"of a list the first Age", {"max-age=60", AT_10_00, NULL, "10,50", 0}, 10000, 50000},
-        {"two lines joined: nobody knows", {"max-age=60", AT_10_00, NULL, "10, 50", 0}, 0, 0},
-        {"a bad Age may hide a large one", {"max-age=60", AT_10_00, NULL, "-5", 0}, 0, 0},
-        {"a bad Age in front of a list too", {"max-age=60", AT_10_00, NULL, "x,50", 0}, 0, 0},
-        {"a number and more is none", {"max-age=60", AT_10_00, NULL, "7;a=1", 0}, 0, 0},
+        {"with blanks as well", {"max-age=60", AT_10_00, NULL, "10 , 50", 0}, 10000, 50000},
+        {"a bad Age is ignored", {"max-age=60", AT_10_00, NULL, "-5", 0}, 0, 60000},
+        {"in front of a list, too", {"max-age=60", AT_10_00, NULL, "x,50", 0}, 0, 60000},
+        {"a number and more is none", {"max-age=60", AT_10_00, NULL, "7;a=1", 0}, 0, 60000},
+        {"what a bad Age hides, Date may tell", {"max-age=90", AT_09_59, NULL, "x", 0}, 60000, 30000},
         {"but the ttl is the operator's word", {NULL, AT_10_00, NULL, "-5", 0}, 0, 10000},
         {"an absurd Age is merely old",
          {"max-age=60", AT_10_00, NULL, "99999999999999999999", 0},
@@ -273,16 +274,17 @@ Test(freshness, what_was_not_there_is_kept_shortly)
     } rows[] = {
         {"by negative_ttl", 404, &rule, {NULL, NULL, NULL, NULL, 0}, 1000},
         {"gone as well", 410, &rule, {NULL, NULL, NULL, NULL, 0}, 1000},
-        {"not longer, whatever it says",
+        {"longer if it says so itself",
          404,
          &rule,
          {"max-age=3600, stale-if-error=99", NULL, NULL, NULL, 0},
-         1000},
-        {"not longer, old or not", 404, &rule, {"max-age=3600", NULL, NULL, "50", 0}, 1000},
+         3600000},
+        {"less its age", 404, &rule, {"max-age=3600", NULL, NULL, "50", 0}, 3550000},
         {"shorter if it says so", 404, &rule, {"max-age=1", NULL, NULL, NULL, 400}, 600},
         {"not at all if it says so", 404, &rule, {"max-age=0", NULL, NULL, NULL, 0}, 0},
         {"override is bound too", 404, &overriding, {"max-age=3600", NULL, NULL, NULL, 0}, 1000},
-        {"negative_ttl 0: never", 404, &never, {"max-age=3600", NULL, NULL, NULL, 0}, 0},
+        {"negative_ttl 0: only by its own word", 404, &never, {NULL, NULL, NULL, NULL, 0}, 0},
+        {"which counts", 404, &never, {"max-age=3600", NULL, NULL, NULL, 0}, 3600000},
         {"never longer than what is there", 404, &short_ttl, {NULL, NULL, NULL, NULL, 0}, 300},
         {"other errors are not meant", 403, &rule, {"max-age=3600", NULL, NULL, NULL, 0}, 3600000},
     };
@@ -389,12 +391,12 @@ Test(freshness, what_has_a_validator_is_kept_for_longer_than_it_is_used)
     }
 }
 
-Test(freshness, two_lines_of_age_make_what_states_its_lifetime_stale)
+Test(freshness, of_several_lines_of_age_the_first_counts)
 {
     static const struct header headers[] = {
-        {{"cache-control", 13}, {"max-age=60", 10}}, {{"age", 3}, {"0", 1}}, {{"age", 3}, {"0", 1}}};
+        {{"cache-control", 13}, {"max-age=60", 10}}, {{"age", 3}, {"10", 2}}, {{"age", 3}, {"50", 2}}};
 
-    cr_assert_eq(of(200, headers, 2).fresh_ms, 60000);
-    cr_assert_eq(of(200, headers, 3).fresh_ms, 0);
+    cr_assert_eq(of(200, headers, 2).fresh_ms, 50000);
+    cr_assert_eq(of(200, headers, 3).fresh_ms, 50000);
 }
 /* clang-format on */

@@ -18,6 +18,19 @@ Test(http_date, the_three_spellings_of_one_moment_are_one_moment)
     }
 }
 
+Test(http_date, neither_case_nor_the_right_name_of_the_day_matters)
+{
+    static const char *const rows[] = {"SUN, 06 nov 1994 08:49:37 gmt",  "sUNDAY, 06-NOV-94 08:49:37 GMT",
+                                       "sun nov  6 08:49:37 1994",       "Mon, 06 Nov 1994 08:49:37 GMT",
+                                       "Monday, 06-Nov-94 08:49:37 GMT", "Mon Nov  6 08:49:37 1994"};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wall_s got;
+        cr_assert(http_date_parse(slice_text(rows[i]), now_2026, &got), "%s", rows[i]);
+        cr_assert_eq(got.s, 784111777, "%s", rows[i]);
+    }
+}
+
 Test(http_date, anything_else_is_no_date)
 {
     static const struct {
@@ -27,13 +40,8 @@ Test(http_date, anything_else_is_no_date)
         {"what upstreams write to say: expired", "0"},
         {"the same", "-1"},
         {"no such day", "Thu, 32 Foo"},
+        {"no name of a day", "Sux, 06 Nov 1994 08:49:37 GMT"},
         {"no such month", "Sun, 06 Nox 1994 08:49:37 GMT"},
-        {"the day has another name", "Mon, 06 Nov 1994 08:49:37 GMT"},
-        {"the day has another name, RFC 850", "Monday, 06-Nov-94 08:49:37 GMT"},
-        {"the day has another name, asctime", "Mon Nov  6 08:49:37 1994"},
-        {"other case", "sun, 06 Nov 1994 08:49:37 GMT"},
-        {"other case of the month", "Sun, 06 NOV 1994 08:49:37 GMT"},
-        {"other case of the zone", "Sun, 06 Nov 1994 08:49:37 gmt"},
         {"another zone", "Sun, 06 Nov 1994 08:49:37 UTC"},
         {"a numeric zone", "Sun, 06 Nov 1994 08:49:37 +0000"},
         {"no zone", "Sun, 06 Nov 1994 08:49:37"},

@@ -141,8 +141,15 @@ Test(storability, of_statuses_listed_ones_and_what_says_how_long_but_never_a_par
          .status = 203,
          .answered = {H("cache-control", "must-understand")},
          .want = STORABLE},
-        {.why = "must-understand does not lift no-store here",
+        {.why = "no-store is for those who do not understand",
          .answered = {H("cache-control", "must-understand, no-store")},
+         .want = STORABLE},
+        {.why = "as we do not this one",
+         .status = 299,
+         .answered = {H("cache-control", "must-understand, no-store")},
+         .want = UNSTORABLE_STATUS},
+        {.why = "a must-understand that nobody has defined lifts nothing",
+         .answered = {H("cache-control", "must-understand=1, no-store")},
          .want = UNSTORABLE_NO_STORE},
     };
     EXPECT_ALL(rows, &plain);
@@ -343,17 +350,20 @@ Test(storability, override_wins_over_lifetimes_and_no_cache)
     EXPECT_ALL(zero, &overriding);
 }
 
-Test(storability, negative_answers_are_kept_for_negative_ttl_only)
+Test(storability, negative_answers_are_kept_for_negative_ttl_or_what_they_say)
 {
     struct caching_rule rule = plain;
     struct freshness freshness;
-    static const struct row missing = {.status = 404, .answered = {H("cache-control", "max-age=3600")}};
+    static const struct row missing = {.status = 404};
+    static const struct row says_so = {.status = 404, .answered = {H("cache-control", "max-age=3600")}};
 
     cr_assert_eq(judge(&missing, &rule, &freshness), STORABLE);
     cr_assert_eq(freshness.fresh_ms, 1000);
     cr_assert_eq(freshness.error_ms, 1000);
     rule.negative_ttl_ms = 0;
     cr_assert_eq(judge(&missing, &rule, &freshness), UNSTORABLE_ALREADY_STALE);
+    cr_assert_eq(judge(&says_so, &rule, &freshness), STORABLE);
+    cr_assert_eq(freshness.fresh_ms, 3600000);
 }
 
 Test(storability, every_reason_has_a_name_of_its_own_and_somebody_to_blame)

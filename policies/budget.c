@@ -93,18 +93,23 @@ static bool advance(struct budget *budget, const struct limit_terms *terms, int6
     return false;
 }
 
+struct budget budget_of_units(const struct limit_terms *terms, int64_t units, int64_t at_us)
+{
+    struct budget budget = {.algorithm = terms->algorithm};
+
+    if (units > 0) {
+        advance(&budget, terms, at_us);
+        budget_charge(&budget, limit_smaller(limit_capacity(terms), units));
+    }
+    return budget;
+}
+
 bool budget_advance(struct budget *budget, const struct limit_terms *terms, int64_t now_us)
 {
     if (budget->algorithm == terms->algorithm)
         return advance(budget, terms, now_us);
 
-    int64_t units = limit_smaller(limit_capacity(terms), units_remembered(budget));
-    int64_t at_us = last_admission_us(budget);
-    *budget = (struct budget){.algorithm = terms->algorithm};
-    if (units == 0)
-        return advance(budget, terms, now_us);
-    advance(budget, terms, at_us);
-    budget_charge(budget, units);
+    *budget = budget_of_units(terms, units_remembered(budget), last_admission_us(budget));
     return advance(budget, terms, now_us);
 }
 

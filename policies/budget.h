@@ -44,6 +44,9 @@ int64_t limit_period_us(const struct limit_terms *terms);
  * kept even if nothing is charged. Never writes to a log's ring: a copy may be dropped. */
 bool budget_advance(struct budget *budget, const struct limit_terms *terms, int64_t now_us);
 
+/* The budget of which no more is known: so many units (up to the capacity counts) were admitted, all of them at `at_us`. */
+struct budget budget_of_units(const struct limit_terms *terms, int64_t units, int64_t at_us);
+
 int64_t budget_available(const struct budget *budget, const struct limit_terms *terms);
 /* How many of `count` identical requests of `cost` (>= 1) pass: the first so many. */
 int64_t budget_passing(const struct budget *budget, const struct limit_terms *terms, int64_t cost,

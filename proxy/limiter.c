@@ -395,6 +395,8 @@ static void on_admitted(void *arg, enum fault fault, const struct admit_answer *
         return;
     }
     CHECK(count == batch->count);
+    if (!batch->is_fallback && batch->limiter->fallback != NULL)
+        store_heed(batch->limiter->fallback, batch->tuples, count, answers);
     while (!list_is_empty(&batch->asked)) {
         struct limit_request *request = LIST_OWNER(batch->asked.next, struct limit_request, link);
 

@@ -3,7 +3,7 @@
  * Requests of a turn with the same charges become one tuple with a count, as long as no other one that shares
  * a key came between: who gets in is decided by the order of arrival. Where the store fails, each limit's
  * on_store_failure speaks: closed refuses, open passes, local asks this process's own memory store, in one
- * atomic decision for all local limits of the request.
+ * atomic decision for all local limits of the request. That store is told what the other one answers, and goes on from there.
  *
  * A limit in shadow is decided in the same step, for what the others let pass and alone, is charged as if it were enforced,
  * and shows in nothing but its figures.

@@ -99,6 +99,8 @@ typedef void invalidate_done(void *arg, enum fault fault, int64_t epoch);
 struct store_ops {
     struct store_call *(*admit)(struct store *, const struct admit_tuple *tuples, size_t count, admit_done *,
                                 void *arg);
+    void (*heed)(struct store *, const struct admit_tuple *tuples, size_t count,
+                 const struct admit_answer *answers);
     struct store_call *(*lookup)(struct store *, const struct lookup_ask *, lookup_done *, void *arg);
     struct store_call *(*fill)(struct store *, const struct key32 *, struct load_token, struct object *,
                                const struct lifetimes *, fill_done *, void *arg);
@@ -131,6 +133,13 @@ static inline struct store_call *store_admit(struct store *s, const struct admit
                                              admit_done *done, void *arg)
 {
     return s->ops->admit(s, tuples, count, done, arg);
+}
+/* What another store has answered: where this one is asked later because that one is away, it starts from there (see docs/limits.md,
+ * "When the store is away"). Done at once; nothing of it is kept by reference. Limits that are never decided here are passed over. */
+static inline void store_heed(struct store *s, const struct admit_tuple *tuples, size_t count,
+                              const struct admit_answer *answers)
+{
+    s->ops->heed(s, tuples, count, answers);
 }
 static inline struct store_call *store_lookup(struct store *s, const struct lookup_ask *ask,
                                               lookup_done *done, void *arg)

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "loop.h"
 #include "memory.h"
+#include "settings.h"
 #include "store_memory_claims.h"
 #include "store_memory_limits.h"
 
@@ -475,8 +476,22 @@ static void free_handle(struct store *store)
     free(self);
 }
 
+static void heed(struct store *store, const struct admit_tuple *tuples, size_t count,
+                 const struct admit_answer *answers)
+{
+    struct store_memory *memory = store_of(store)->memory;
+    int64_t now_us = store_us(memory);
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < tuples[i].charge_count; j++)
+            if (tuples[i].charges[j].rule->on_store_failure == FAILURE_LOCAL)
+                limit_table_heed(memory->limits, &tuples[i].charges[j], answers[i].states[j].available,
+                                 now_us);
+}
+
 static const struct store_ops memory_ops = {
     .admit = start_admit,
+    .heed = heed,
     .lookup = start_lookup,
     .fill = start_fill,
     .release = start_release,

@@ -17,6 +17,16 @@ enum {
     SHARDS = 16,
     MOST_RUNS_PER_SHARD = 2 << 20, /* 32 MiB */
     FORGOTTEN_AT_ONCE = 8,
+    REPORT_WAYS = 4, /* places in which the report of a key may be */
+    REPORT_SETS = 1024,
+};
+
+/* What another store said of a key. It may be overwritten by one of another key at any time. */
+struct limit_report {
+    unsigned char principal[16];
+    uint64_t rule_print;
+    int64_t used;  /* units that could not be taken any more */
+    int64_t at_us; /* 0: no report */
 };
 
 struct tracked_key {
@@ -30,7 +40,8 @@ struct tracked_key {
 struct limit_shard {
     pthread_mutex_t lock;
     struct expiry_map keys;
-    size_t runs; /* room of all its logs' rings */
+    size_t runs;                  /* room of all its logs' rings */
+    struct limit_report *reports; /* REPORT_SETS times REPORT_WAYS, or NULL: nothing was ever heard */
 } __attribute__((aligned(64)));
 
 struct limit_table {
@@ -124,6 +135,54 @@ static void unlock_shards(struct limit_table *table, unsigned shards)
             pthread_mutex_unlock(&table->shards[i].lock);
 }
 
+static struct limit_report *report_set(struct limit_shard *shard, uint64_t hash)
+{
+    return shard->reports +
+           (size_t)hash % REPORT_SETS * REPORT_WAYS; /* the shard was chosen by higher bits */
+}
+
+static bool is_report_of(const struct limit_report *report, const struct limit_charge *charge,
+                         uint64_t rule_print)
+{
+    return report->rule_print == rule_print && report->at_us != 0 &&
+           memcmp(report->principal, charge->principal, sizeof(report->principal)) == 0;
+}
+
+/* The place of the key's report, else that of the oldest it may replace. */
+static struct limit_report *report_place(struct limit_report *set, const struct limit_charge *charge,
+                                         uint64_t rule_print)
+{
+    struct limit_report *oldest = set;
+
+    for (size_t i = 0; i < REPORT_WAYS; i++) {
+        if (is_report_of(&set[i], charge, rule_print))
+            return &set[i];
+        if (set[i].at_us < oldest->at_us)
+            oldest = &set[i];
+    }
+    return oldest;
+}
+
+/* Whichever knows of more: what was used here, perhaps while the other store was away before, or what that store said since. The two
+ * are not added, because what was used here may have begun with an earlier report. */
+static void start_from_report(struct limit_shard *shard, const struct limit_charge *charge, int64_t now_us,
+                              struct limit_work *work)
+{
+    const struct limit_terms *terms = charge->terms;
+    const struct limit_report *report;
+    struct budget reported;
+
+    if (shard->reports == NULL)
+        return;
+    report = report_place(report_set(shard, work->hash), charge, work->rule_print);
+    if (!is_report_of(report, charge, work->rule_print))
+        return;
+    reported = budget_of_units(terms, report->used, report->at_us);
+    budget_advance(&reported, terms, now_us);
+    if (budget_available(&reported, terms) < budget_available(&work->budget, terms))
+        work->budget = reported;
+}
+
 /* Copies the budget and brings it to the present; an ended one counts as never seen. The copy has the same
  * ring, into which nothing is written before a charge. */
 static void load_budget(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
@@ -136,6 +195,7 @@ static void load_budget(struct limit_table *table, const struct limit_charge *ch
     if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
         work->budget = work->tracked->budget;
     work->must_keep = budget_advance(&work->budget, terms, now_us);
+    start_from_report(shard_of(table, work->hash), charge, now_us, work);
 }
 
 /* Takes what passes. A ring that is full is left to the tracked key, which frees it when it takes the new
@@ -245,6 +305,26 @@ int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *
     return passing;
 }
 
+void limit_table_heed(struct limit_table *table, const struct limit_charge *charge, int64_t available,
+                      int64_t now_us)
+{
+    struct limit_work named;
+    struct limit_shard *shard;
+    struct limit_report *report;
+
+    name_key(table, charge, &named);
+    shard = shard_of(table, named.hash);
+    pthread_mutex_lock(&shard->lock);
+    if (shard->reports == NULL)
+        shard->reports = must_alloc(REPORT_SETS * REPORT_WAYS * sizeof(*shard->reports));
+    report = report_place(report_set(shard, named.hash), charge, named.rule_print);
+    memcpy(report->principal, charge->principal, sizeof(report->principal));
+    report->rule_print = named.rule_print;
+    report->used = limit_capacity(charge->terms) - available;
+    report->at_us = now_us;
+    pthread_mutex_unlock(&shard->lock);
+}
+
 size_t limit_table_count(struct limit_table *table)
 {
     size_t sum = 0;
@@ -274,6 +354,7 @@ void limit_table_free(struct limit_table *table)
 {
     for (size_t i = 0; i < SHARDS; i++) {
         expiry_map_clear(&table->shards[i].keys, free_key);
+        free(table->shards[i].reports);
         pthread_mutex_destroy(&table->shards[i].lock);
     }
     free(table);

@@ -30,6 +30,11 @@ void limit_table_free(struct limit_table *table);
 int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
                            struct limit_work *work, struct limit_state *states_out);
 
+/* Another store said that so much is left of a limit now: a key is decided from there on, unless more of it was used here. What was heard
+ * of the last so many keys is remembered: a table of a fixed size, made when something is heard for the first time. */
+void limit_table_heed(struct limit_table *table, const struct limit_charge *charge, int64_t available,
+                      int64_t now_us);
+
 size_t
 limit_table_count(struct limit_table *table); /* keys tracked, ended ones that were not swept yet included */
 

@@ -684,6 +684,26 @@ Test(limiter, without_the_store_each_limit_says_what_happens)
     }
 }
 
+Test(limiter, what_the_store_answers_is_told_to_the_one_that_takes_over_and_nothing_else_is)
+{
+    struct asker told = {0}, failed = {0};
+
+    start();
+    charge(&told, TEST_LIMIT_LOCAL, 'a', 1), ask(&told);
+    loop_turn(loop, 0);
+    fake_tell_admit(question(0), FAULT_NONE, &(struct admit_answer){1, (struct limit_state[]){ROOM_FOR_5}});
+    cr_assert_eq(fallback.heeded, 1);
+    charge(&failed, TEST_LIMIT_LOCAL, 'a', 1), ask(&failed);
+    loop_turn(loop, 0);
+    fake_tell_admit(question(1), FAULT_STORE_AWAY, NULL);
+    fake_tell_admit(fake_call_of(&fallback, FAKE_ADMIT, 0), FAULT_NONE,
+                    &(struct admit_answer){1, (struct limit_state[]){ROOM_FOR_5}});
+    cr_assert_eq(failed.decisions, 1);
+    cr_assert_eq(fallback.heeded, 1, "not what it said itself");
+    cr_assert_eq(store.heeded, 0, "what is decided locally stays here");
+    stop();
+}
+
 Test(limiter, the_local_limits_of_a_request_are_one_atomic_decision)
 {
     struct asker asker = {0};

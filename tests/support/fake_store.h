@@ -38,6 +38,7 @@ struct fake_store {
     struct store store;
     struct fake_call calls[FAKE_CALLS];
     size_t count;
+    size_t heeded; /* tuples */
 };
 
 static inline struct fake_call *fake_call_new(struct store *store, enum fake_op op, void *arg)
@@ -132,8 +133,23 @@ static inline void fake_free(struct store *store)
     fake->count = 0;
 }
 
-static const struct store_ops FAKE_OPS = {fake_admit, fake_lookup,     fake_fill, fake_release,
-                                          fake_renew, fake_invalidate, fake_free};
+static inline void fake_heed(struct store *store, const struct admit_tuple *tuples, size_t count,
+                             const struct admit_answer *answers)
+{
+    struct fake_store *fake = (struct fake_store *)(void *)store;
+
+    (void)tuples, (void)answers;
+    fake->heeded += count;
+}
+
+static const struct store_ops FAKE_OPS = {.admit = fake_admit,
+                                          .heed = fake_heed,
+                                          .lookup = fake_lookup,
+                                          .fill = fake_fill,
+                                          .release = fake_release,
+                                          .renew = fake_renew,
+                                          .invalidate = fake_invalidate,
+                                          .free = fake_free};
 
 static inline void fake_store_init(struct fake_store *fake, struct near *near, bool is_shared)
 {

@@ -9,6 +9,8 @@
 -- A flight is a string with a TTL: who loads this key, or what became of the last load.
 --   L<token> <epoch> <waiting>[ <token> <status> <until_us>]  being loaded, since that epoch; waiting is 1 when somebody wants the
 --                        wake. The second part remembers a load that failed before, for those who waited for that one.
+--   L<token> <epoch> p <until_us>  likewise, but of a key whose last answer could not be shared: nobody waits to see whether this
+--                        one can. A load that leaves the question open puts P back, until then.
 --   F<token> <status>    that load failed: its waiters share the status, and nobody refreshes a stale copy meanwhile
 --   P                    the response cannot be shared: nobody waits for anybody
 --
@@ -55,7 +57,7 @@ local function flight_read(key, ttl_ms)
     end
     local flight
     if type(value) == 'string' then
-        local token, epoch, waiting, before = string.match(value, '^L(%x+) (%d+) ([01])(.*)$')
+        local token, epoch, waiting, before = string.match(value, '^L(%x+) (%d+) ([01p])(.*)$')
         if token then
             flight = {kind = 'L', token = token, epoch = tonumber(epoch), waiting = waiting, before = before}
         elseif value == 'P' then

@@ -15,11 +15,14 @@
 --          is no entry to hand out. kind is
 --          fresh   serve it                         stale  serve it; where token is set, the caller alone refreshes it
 --          load    the caller loads, with `token` since `epoch`             wait  `token` is loading, for wait_ms at most
+--          probe   as load, of a key that others pass meanwhile: its last answer could not be shared, this one may
 --          pass    go alone                         failed the load that was waited for ended with `status`
 --
 -- Reading and taking are one step: no load that has just ended is loaded again. Of all callers one holds the flight. An
 -- entry that a tag's stamp, the floor or the end of its windows has made void is removed, never handed out. A flight that
 -- began before one of the route's tags was invalidated would be void when it lands: it is taken over, and its token is worth nothing.
+-- While an answer that cannot be shared is remembered one caller at a time still holds the flight, so that the first answer that
+-- can be shared ends that; nobody waits for him.
 -- An entry past its windows is handed out with all of them 0, to whoever loads or waits: the upstream can be asked whether it changed.
 -- Time never runs backwards: an entry stored later than now is read as if stored now.
 -- It is declared as one that writes: a demoted master refuses it, rather than serve what its successor has invalidated.
@@ -69,17 +72,27 @@ local flight = flight_read(KEYS[3], lease_ms)
 local declared = {unpack(ARGV, 7)}
 local is_void = flight and flight.kind == 'L' and is_outdated(KEYS[1], epoch, floor, flight.epoch, declared)
 
--- What those who wait for an earlier, failed load will want to know when they come.
+-- What those who wait for an earlier, failed load will want to know when they come; or how long a pass marker had still to go.
 local function memory_of(past)
     if past and past.kind == 'F' then
         return ' ' .. past.token .. ' ' .. past.status .. ' ' .. score_text(now_us + past.ttl_ms * 1000)
+    elseif past and past.kind == 'P' then
+        return ' ' .. score_text(now_us + past.ttl_ms * 1000)
     end
     return past and past.before or ''
 end
 
+local function waiting_for(past)
+    if past and past.kind == 'P' then
+        return 'p'
+    end
+    return past and past.waiting or '0'
+end
+
 local function take()
-    local mine = {token = token, epoch = epoch, waiting = flight and flight.waiting or '0', before = memory_of(flight)}
+    local mine = {token = token, epoch = epoch, waiting = waiting_for(flight), before = memory_of(flight)}
     redis.call('SET', KEYS[3], flight_text(mine), 'PX', lease_ms)
+    return mine.waiting == 'p' and 'probe' or 'load'
 end
 
 if entry and entry.elapsed_us < entry.stale_us then
@@ -90,13 +103,13 @@ if entry and entry.elapsed_us < entry.stale_us then
     return answer('stale', token, epoch)
 end
 
-if flight and flight.kind == 'P' then
-    return answer('pass')
-end
 if flight and flight.kind == 'F' and (flight.token == waited or (entry and entry.elapsed_us < entry.error_us)) then
     return answer('failed', nil, nil, nil, flight.status)
 end
 if flight and flight.kind == 'L' and not is_void then
+    if flight.waiting == 'p' then
+        return answer('pass')
+    end
     local failed, status, until_us = string.match(flight.before, '^ (%x+) (%d+) (%d+)$')
     if failed == waited and tonumber(until_us) > now_us then
         return answer('failed', nil, nil, nil, tonumber(status))
@@ -107,5 +120,4 @@ if flight and flight.kind == 'L' and not is_void then
     end
     return answer('wait', flight.token, nil, flight.ttl_ms)
 end
-take()
-return answer('load', token, epoch)
+return answer(take(), token, epoch)

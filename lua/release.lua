@@ -13,7 +13,8 @@
 -- returns  {epoch, floor, more, {tag, epoch, ...}, held 0|1}; the first four as in admit.lua
 --
 -- Only with the right token; without it nothing is done. Whatever marks the outcome takes the flight's place in one step, so that
--- nobody can begin in between. An uncacheable response takes the copy that it was to replace with it.
+-- nobody can begin in between. An uncacheable response takes the copy that it was to replace with it. A load of a key whose last
+-- answer could not be shared, and that ends without one, leaves that remembered as long as it would have been.
 
 --@include epoch
 --@include cache
@@ -31,7 +32,10 @@ if why == 'renew' then
 end
 
 local marker = nil
-if why == 'failed' then
+if flight.waiting == 'p' and why ~= 'uncacheable' then
+    marker = 'P'
+    ms = score_text(math.max(0, math.ceil((tonumber(flight.before) - now_us) / 1000)))
+elseif why == 'failed' then
     marker = 'F' .. token .. ' ' .. ARGV[5]
 elseif why == 'uncacheable' then
     marker = 'P'

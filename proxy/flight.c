@@ -158,6 +158,16 @@ static void wait_for_other(struct flight *flight, const struct lookup_answer *an
     timer_start(flights->loop, &flight->poll, mono_after(loop_now(flights->loop), wait_ms < 1 ? 1 : wait_ms));
 }
 
+/* Of those who came together one brings what may prove storable after all; the others are not kept waiting for it. */
+static void start_probe(struct flight *flight, struct object *object)
+{
+    flight_keep_stand_in(flight, object);
+    flight->is_probe = true;
+    flight_choose_leader(flight);
+    flight_send_others_alone(flight, "pass");
+    flight_start_load(flight);
+}
+
 static bool answer_is_outdated(const struct flight *flight, const struct lookup_answer *answer)
 {
     struct near *near = flight->all->store->near;
@@ -180,7 +190,8 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
     if (own.kind != LOOKUP_FRESH && own.object != NULL && object_is_rule(own.object))
         own.object = NULL; /* past its time, and no copy of anything */
     flight->token = (struct load_token){0, 0};
-    if (answer->kind == LOOKUP_LOAD || (answer->kind == LOOKUP_STALE && flight_token_is_set(answer->load))) {
+    if (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_PROBE ||
+        (answer->kind == LOOKUP_STALE && flight_token_is_set(answer->load))) {
         flight->token = answer->load;
         flight->epoch = answer->epoch;
         flight->is_released = false;
@@ -210,6 +221,7 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
         flight_keep_stand_in(flight, answer->object);
         flight_start_load(flight);
         return;
+    case LOOKUP_PROBE: start_probe(flight, answer->object); return;
     case LOOKUP_WAIT: wait_for_other(flight, answer); return;
     case LOOKUP_PASS: flight_land_alone(flight, "pass"); return;
     case LOOKUP_FAILED:

@@ -82,7 +82,7 @@ static void tell_leader(struct flight *flight)
 }
 
 /* All but the leader, which may have left: nobody gets what he would have to ask for himself. */
-static void send_others_alone(struct flight *flight, const char *why)
+void flight_send_others_alone(struct flight *flight, const char *why)
 {
     flight_unlist(flight);
     for (struct link *at = flight->riders.next, *next; at != &flight->riders; at = next) {
@@ -268,8 +268,10 @@ static void share_answer(struct flight *flight)
     flight->state = FLIGHT_STREAMING;
     if (flight->answer.has_more)
         move_to_variant(flight);
+    else if (flight->is_probe)
+        list_at_its_key(flight); /* it can be shared: who comes now may ride */
     if (load_answer_asks_always(&flight->answer))
-        send_others_alone(flight, "no-cache");
+        flight_send_others_alone(flight, "no-cache");
     flight_tell_all_stream(flight);
 }
 
@@ -388,7 +390,7 @@ static void confirm_copy(struct flight *flight)
         return;
     }
     if (load_answer_asks_always(&flight->answer))
-        send_others_alone(flight, "no-cache");
+        flight_send_others_alone(flight, "no-cache");
     flight_tell_all_confirmed(flight);
     if (flight_token_is_set(flight->token))
         start_fill(flight, &lifetimes);
@@ -433,7 +435,8 @@ static void on_claimed(void *arg, enum fault fault, const struct lookup_answer *
     struct flight *flight = arg;
 
     flight->call = NULL;
-    if (fault == FAULT_NONE && (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_STALE) &&
+    if (fault == FAULT_NONE &&
+        (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_PROBE || answer->kind == LOOKUP_STALE) &&
         flight_token_is_set(answer->load)) {
         flight->token = answer->load;
         flight->is_released = false;
@@ -447,7 +450,7 @@ static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream
 
 /* What comes of a load may turn out to be for its leader alone: so the leader is the one whose plan is
  * loaded, and where the one who brought the plan has left, the plan changes with the leader. */
-static void choose_leader(struct flight *flight)
+void flight_choose_leader(struct flight *flight)
 {
     if (list_is_empty(&flight->riders))
         return;
@@ -477,7 +480,7 @@ void flight_start_load(struct flight *flight)
     struct flights *flights = flight->all;
 
     flight->state = FLIGHT_LOADING;
-    choose_leader(flight);
+    flight_choose_leader(flight);
     if (flight_token_is_set(flight->token))
         timer_start(flights->loop, &flight->renew, mono_after(loop_now(flights->loop), RENEW_MS));
     start_stream(flight);

@@ -36,6 +36,7 @@ struct flight {
     struct link riders;   /* parked: not told anything yet */
     struct rider *leader; /* the one whose plan this is, while it is aboard */
     bool has_waited;
+    bool is_probe; /* of a key that others pass: nobody rides before it proves that it can be shared */
     bool has_error_answer;    /* the upstream's own */
     bool is_error_unshared;   /* and that is for the leader alone: the others are told that it failed */
     const char *unstored_why; /* once the answer turned out to be for its leader alone */
@@ -91,11 +92,13 @@ void flight_tell_confirmed(struct flight *flight, struct rider *rider);
 void flight_tell_stream(struct flight *flight, struct rider *rider);
 
 /* flight_load.c */
+void flight_choose_leader(struct flight *flight);
 void flight_follow_rule(struct flight *flight, const struct object *rule);
 bool flight_is_outdated(const struct flight *flight);
 void flight_keep_stand_in(struct flight *flight, struct object *object);
 void flight_on_renew(void *arg);
 void flight_release_lock(struct flight *flight, enum release_reason why, int status, int64_t marker_ms);
+void flight_send_others_alone(struct flight *flight, const char *why);
 void flight_start_load(struct flight *flight);
 
 #endif

@@ -268,7 +268,8 @@ static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *a
         peek(exchange);
         return;
     }
-    if (fault == FAULT_NONE && (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_STALE) &&
+    if (fault == FAULT_NONE &&
+        (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_PROBE || answer->kind == LOOKUP_STALE) &&
         (answer->load.hi | answer->load.lo) != 0)
         store_release(exchange->story->store, &exchange->plan.key, answer->load, RELEASE_CANCELLED, 0, 0,
                       NULL, NULL);

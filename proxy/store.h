@@ -63,6 +63,7 @@ enum lookup_kind {
     LOOKUP_FRESH,  /* object: serve it */
     LOOKUP_STALE,  /* object: serve it; with `load` set this caller, alone in the fleet, refreshes it */
     LOOKUP_LOAD,   /* the caller holds the lock `load`; object (or NULL) may stand in for an upstream error */
+    LOOKUP_PROBE,  /* as LOAD, but others PASS meanwhile: the last answer could not be shared, this one may */
     LOOKUP_WAIT,   /* somebody loads: wait for the wake, at most wait_ms, then look up again; object as with
                       LOAD */
     LOOKUP_PASS,   /* known to be unshareable for a while: go alone, store nothing */
@@ -80,7 +81,7 @@ struct lookup_ask {
 struct lookup_answer {
     enum lookup_kind kind;
     struct object *object;  /* borrowed: object_hold() to keep */
-    struct load_token load; /* yours with LOAD (and STALE); the holder's with WAIT */
+    struct load_token load; /* yours with LOAD and PROBE (and STALE); the holder's with WAIT */
     int64_t epoch;          /* at which your load begins */
     int64_t wait_ms;
     int status;
@@ -153,7 +154,8 @@ static inline struct store_call *store_fill(struct store *s, const struct key32 
     return s->ops->fill(s, key, token, object, lifetimes, done, arg);
 }
 /* marker_ms: how long the pass marker (UNCACHEABLE) or the failure (FAILED, with its status: waiters of this
- * token share it, and nobody refreshes a stale copy meanwhile) is remembered. */
+ * token share it, and nobody refreshes a stale copy meanwhile) is remembered. A PROBE that was FAILED or CANCELLED
+ * has taught nothing: the pass marker that it found stays for its own time. */
 static inline struct store_call *store_release(struct store *s, const struct key32 *key,
                                                struct load_token token, enum release_reason why, int status,
                                                int64_t marker_ms, release_done *done, void *arg)

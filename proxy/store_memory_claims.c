@@ -33,6 +33,8 @@ struct claim {
     int64_t epoch; /* at which the load began */
     int status;
     bool is_awaited; /* somebody was told to wait for its end */
+    int64_t
+        passes_until_ms; /* of a lock: until then what it found, a pass marker, would have lasted; 0: no marker */
 };
 
 struct shard {
@@ -126,7 +128,10 @@ struct look {
 static bool take_lock(struct look *look, struct lookup_answer *answer)
 {
     struct claim *claim = look->claim;
+    int64_t passes_until_ms = 0;
 
+    if (is_live(claim, look->now))
+        passes_until_ms = claim->kind == CLAIM_PASS ? claim->node.expires_at : claim->passes_until_ms;
     if (claim == NULL) {
         expiry_map_sweep(&look->shard->claims, look->now.ms, free_claim);
         if (look->shard->claims.count >= MOST_PER_SHARD)
@@ -139,12 +144,19 @@ static bool take_lock(struct look *look, struct lookup_answer *answer)
     }
     /* is_awaited stays: who waited for a holder that is taken over waits for this one now */
     claim->kind = CLAIM_LOCK;
+    claim->passes_until_ms = passes_until_ms;
     claim->token = load_token_new();
     claim->epoch = near_epoch(look->claims->near);
     claim->node.expires_at = ends_at(look->now, look->ask->lease_ms);
     answer->load = claim->token;
     answer->epoch = claim->epoch;
     return true;
+}
+
+/* Nobody waits for a load where the last answer could not be shared: this one will hardly be another. */
+static enum lookup_kind kind_of_load(const struct claim *claim)
+{
+    return claim->passes_until_ms > 0 ? LOOKUP_PROBE : LOOKUP_LOAD;
 }
 
 /* A living lock whose load may still be stored: one that began before an invalidation of these tags is not
@@ -162,7 +174,7 @@ static void answer_absent(struct look *look, struct lookup_answer *answer)
     struct claim *claim = look->claim;
     bool is_lived = is_live(claim, look->now);
 
-    if (is_lived && claim->kind == CLAIM_PASS) {
+    if (is_being_loaded(look) && claim->passes_until_ms > 0) {
         answer->kind = LOOKUP_PASS;
     } else if (is_being_loaded(look)) {
         claim->is_awaited = true;
@@ -175,7 +187,7 @@ static void answer_absent(struct look *look, struct lookup_answer *answer)
         answer->kind = LOOKUP_FAILED;
         answer->status = claim->status;
     } else {
-        answer->kind = take_lock(look, answer) ? LOOKUP_LOAD : LOOKUP_PASS;
+        answer->kind = take_lock(look, answer) ? kind_of_load(look->claim) : LOOKUP_PASS;
     }
 }
 
@@ -256,7 +268,14 @@ static void leave_marker(struct shard *shard, struct claim *claim, enum claim_ki
     }
     claim->kind = kind;
     claim->is_awaited = false;
+    claim->passes_until_ms = 0;
     claim->node.expires_at = ends_at(now, marker_ms);
+}
+
+/* The load ended without an answer: what was known before it is still all that is known. */
+static void leave_as_before(struct shard *shard, struct claim *claim, struct mono_ms now)
+{
+    leave_marker(shard, claim, CLAIM_PASS, claim->passes_until_ms - now.ms, now);
 }
 
 bool claims_release(struct claims *claims, const struct key32 *key, struct load_token token,
@@ -275,6 +294,10 @@ bool claims_release(struct claims *claims, const struct key32 *key, struct load_
         *wake_out = claim->is_awaited;
         switch (why) {
         case RELEASE_FAILED:
+            if (claim->passes_until_ms > 0) {
+                leave_as_before(shard, claim, now);
+                break;
+            }
             claim->status = status;
             leave_marker(shard, claim, CLAIM_FAILED, marker_ms, now);
             break;
@@ -282,7 +305,7 @@ bool claims_release(struct claims *claims, const struct key32 *key, struct load_
             near_drop(claims->near, key);
             leave_marker(shard, claim, CLAIM_PASS, marker_ms, now);
             break;
-        case RELEASE_CANCELLED: end_claim(shard, claim); break;
+        case RELEASE_CANCELLED: leave_as_before(shard, claim, now); break;
         }
     }
     pthread_mutex_unlock(&shard->lock);

@@ -169,6 +169,7 @@ static bool read_kind(const struct redis_reply *reply, enum lookup_kind *out)
     } rows[] = {
         {{"fresh", 5}, LOOKUP_FRESH}, {{"stale", 5}, LOOKUP_STALE}, {{"load", 4}, LOOKUP_LOAD},
         {{"wait", 4}, LOOKUP_WAIT},   {{"pass", 4}, LOOKUP_PASS},   {{"failed", 6}, LOOKUP_FAILED},
+        {{"probe", 5}, LOOKUP_PROBE},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -186,6 +187,7 @@ static bool is_whole(const struct lookup_reply *reply)
     case LOOKUP_FRESH:
     case LOOKUP_STALE: return reply->entry.len > 0;
     case LOOKUP_LOAD:
+    case LOOKUP_PROBE:
     case LOOKUP_WAIT: return is_token(reply->token);
     case LOOKUP_PASS: return true;
     case LOOKUP_FAILED: return reply->status != 0;

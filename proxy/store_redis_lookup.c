@@ -88,7 +88,7 @@ static enum fault take_lookup(struct cache_op *op, const struct redis_reply *rep
         return fault;
     if (!answer_read_lookup(result, wire))
         return FAULT_STORE_NONSENSE;
-    if ((wire->kind == LOOKUP_LOAD ||
+    if ((wire->kind == LOOKUP_LOAD || wire->kind == LOOKUP_PROBE ||
          (wire->kind == LOOKUP_STALE && (wire->token.hi | wire->token.lo) != 0)) &&
         !is_same_token(wire->token, op->token))
         return FAULT_STORE_NONSENSE; /* a lock is taken by its owner's name only */

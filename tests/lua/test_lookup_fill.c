@@ -198,10 +198,62 @@ Test(cache_scripts, an_uncacheable_answer_lets_everybody_go_alone_and_takes_the_
     pass_s(15);
     ask(TOKEN_B, "");
     cr_assert(let_go(TOKEN_B, "uncacheable", 0, 60000));
-    expect_kind(ask(TOKEN_C, ""), "pass");
-    expect_kind(ask(TOKEN_A, TOKEN_B), "pass");
+    expect_kind(ask(TOKEN_C, ""), "probe");
+    expect_kind(ask(TOKEN_A, ""), "pass");
+    expect_kind(ask(TOKEN_A, TOKEN_C), "pass");
     expire_flight(redis, "k");
     expect_kind(ask(TOKEN_C, ""), "load");
+}
+
+/* Once one private answer kept a key from being stored for ten seconds, whatever all others got. */
+Test(cache_scripts, the_first_answer_that_can_be_shared_ends_the_passing)
+{
+    expect_kind(ask(TOKEN_A, ""), "load");
+    cr_assert(let_go(TOKEN_A, "uncacheable", 0, 60000));
+    struct looked probe = ask(TOKEN_B, "");
+    expect_kind(probe, "probe");
+    cr_assert_str_eq(fill(redis, (struct fill_words){.key = "k",
+                                                     .token = TOKEN_B,
+                                                     .bytes = "body",
+                                                     .now_us = now_us,
+                                                     .began = probe.began,
+                                                     .fresh_s = 10,
+                                                     .stale_s = 20,
+                                                     .error_s = 20}),
+                     "stored");
+    expect_kind(ask(TOKEN_C, ""), "fresh");
+}
+
+Test(cache_scripts, a_probe_that_teaches_nothing_leaves_the_passing_as_it_was)
+{
+    static const char *const reasons[] = {"cancelled", "failed"};
+
+    expect_kind(ask(TOKEN_A, ""), "load");
+    cr_assert(let_go(TOKEN_A, "uncacheable", 0, 60000));
+    for (size_t i = 0; i < 2; i++) {
+        expect_kind(ask(TOKEN_B, ""), "probe");
+        pass_s(20);
+        cr_assert(let_go(TOKEN_B, reasons[i], 502, 1000));
+    }
+    expect_kind(ask(TOKEN_B, ""), "probe");
+    expect_kind(ask(TOKEN_C, TOKEN_B), "pass");
+    pass_s(20);
+    cr_assert(let_go(TOKEN_B, "cancelled", 0, 0));
+    expect_kind(ask(TOKEN_C, ""), "load");
+}
+
+Test(cache_scripts, a_probe_that_an_invalidation_overtook_is_taken_over_by_another)
+{
+    struct lookup_words words = {.key = "k", .token = TOKEN_A, .now_us = now_us, .tags = {"route"}};
+
+    expect_kind(look(redis, words), "load");
+    cr_assert(let_go(TOKEN_A, "uncacheable", 0, 60000));
+    words.token = TOKEN_B;
+    expect_kind(look(redis, words), "probe");
+    invalidate(redis, now_us, 0, TAGS("route"));
+    words.token = TOKEN_C;
+    expect_kind(look(redis, words), "probe");
+    cr_assert_not(let_go(TOKEN_B, "uncacheable", 0, 60000), "its owner has lost it");
 }
 
 Test(cache_scripts, a_load_given_up_without_a_marker_is_free_at_once)

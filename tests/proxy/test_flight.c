@@ -269,6 +269,62 @@ Test(flight, those_who_wait_go_alone_when_the_answer_is_known_to_be_unshareable)
     rig_stop();
 }
 
+Test(flight, of_those_who_come_while_a_key_is_passed_one_finds_out_and_nobody_waits_for_it)
+{
+    rig_start(true);
+    passenger_board(&a, "anna");
+    passenger_board(&b, "bert");
+    say_probe(0);
+    cr_assert_eq(b.rider.outcome, BOARDING_ALONE);
+    cr_assert_str_eq(b.rider.why, "pass");
+    cr_assert_eq(fake_origin.started, 1);
+    cr_assert_str_eq(fake_origin.asked_by[0], "anna");
+    passenger_board(&c, "carl");
+    cr_assert_eq(store_count(FAKE_LOOKUP), 2,
+                 "who comes later does not board what may be another private answer");
+    say(1, LOOKUP_PASS, NULL);
+    cr_assert_eq(c.rider.outcome, BOARDING_ALONE);
+    head_with(0, 200, "cache-control", "private");
+    cr_assert_eq(a.rider.outcome, BOARDING_STREAM);
+    cr_assert_eq(store_call(FAKE_RELEASE, 0)->why, RELEASE_UNCACHEABLE);
+    cr_assert_eq(times_given_back(), 1);
+    passenger_leave(&a);
+    rig_stop();
+}
+
+Test(flight, a_probe_that_can_be_shared_takes_riders_from_its_head_on_and_is_stored)
+{
+    rig_start(true);
+    passenger_board(&a, "anna");
+    say_probe(0);
+    head_ok(0, 2);
+    passenger_board(&b, "bert");
+    rig_turn();
+    cr_assert_eq(store_count(FAKE_LOOKUP), 1);
+    cr_assert_eq(b.rider.result, CACHE_WAIT);
+    fetch_body(0, SLICE("ok"));
+    fetch_end(0, FAULT_NONE);
+    cr_expect_text(&a, "ok", CLIENT_LAST);
+    cr_expect_text(&b, "ok", CLIENT_LAST);
+    fake_tell_fill(store_call(FAKE_FILL, 0), FAULT_NONE, FILL_STORED);
+    cr_assert_eq(times_given_back(), 1);
+    passenger_leave(&a), passenger_leave(&b);
+    rig_stop();
+}
+
+Test(flight, a_probe_whose_client_has_left_is_led_with_the_credentials_of_who_is_there)
+{
+    rig_start(true);
+    passenger_board(&a, "anna");
+    passenger_board(&b, "bert");
+    passenger_leave(&a);
+    say_probe(0);
+    cr_assert_str_eq(fake_origin.asked_by[0], "bert");
+    cr_assert_eq(b.landings, 0, "it waits for its own answer");
+    passenger_leave(&b);
+    rig_stop();
+}
+
 Test(flight, those_who_waited_for_a_load_that_failed_share_its_failure)
 {
     rig_start(true);

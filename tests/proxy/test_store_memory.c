@@ -532,15 +532,41 @@ Test(store_memory, an_uncacheable_answer_lets_all_pass_for_a_while)
     load = look(&f, 1, NULL);
     cr_assert_eq(load.kind, LOOKUP_STALE);
     cr_assert(release(&f, 1, load.load, RELEASE_UNCACHEABLE, 0, 700));
+    load = look(&f, 1, NULL);
+    cr_assert_eq(load.kind, LOOKUP_PROBE, "one finds out whether it still is");
+    cr_assert_null(load.object, "the copy went with it");
     for (int i = 0; i < 3; i++) {
-        struct lookup_answer answer = look(&f, 1, NULL);
+        struct lookup_answer answer = look_as_waiter(&f, 1, NULL, load.load);
 
         cr_assert_eq(answer.kind, LOOKUP_PASS);
-        cr_assert_null(answer.object, "the copy went with it");
+        cr_assert_null(answer.object);
         cr_assert(is_none(answer.load));
     }
-    pass_ms(700);
+    cr_assert(release(&f, 1, load.load, RELEASE_CANCELLED, 0, 0));
+    cr_assert_eq(wakes_after_turns(&f), 0, "nobody has waited");
+    pass_ms(699);
+    load = look(&f, 1, NULL);
+    cr_assert_eq(load.kind, LOOKUP_PROBE);
+    pass_ms(1);
+    cr_assert(release(&f, 1, load.load, RELEASE_FAILED, 502, 1000), "which taught nothing");
     cr_assert_eq(look(&f, 1, NULL).kind, LOOKUP_LOAD);
+    tear_down(&f);
+}
+
+/* Once one private answer kept a key from being stored for ten seconds, whatever all others got. */
+Test(store_memory, the_first_answer_that_can_be_shared_ends_the_passing)
+{
+    struct fixture f;
+    struct lookup_answer probe;
+
+    set_up(&f);
+    cr_assert(release(&f, 1, look(&f, 1, NULL).load, RELEASE_UNCACHEABLE, 0, 10000));
+    probe = look(&f, 1, NULL);
+    cr_assert_eq(probe.kind, LOOKUP_PROBE);
+    fill(&f, 1, probe, NULL);
+    probe = look(&f, 1, NULL);
+    cr_assert_eq(probe.kind, LOOKUP_FRESH);
+    object_release(&probe.object);
     tear_down(&f);
 }
 
@@ -749,6 +775,7 @@ struct model_key {
     char claim; /* 0, 'L'ock, 'P'ass, 'F'ailed */
     struct load_token token;
     int64_t claim_epoch, claim_until;
+    int64_t pass_until; /* of a lock: of the marker that it found, 0: none */
     int status;
     bool is_awaited;  /* by somebody whose wait_ms is not over */
     bool was_awaited; /* or is: may be woken, but does not rely on it */
@@ -783,8 +810,9 @@ static struct lookup_answer model_look(struct model *m, int k, int tag, struct l
         want.kind = LOOKUP_STALE;
         if (is_loading || key->claim == 'P' || key->claim == 'F')
             return want;
-    } else if (key->claim == 'P') {
+    } else if (is_loading && key->pass_until > 0) {
         want.kind = LOOKUP_PASS;
+        want.object = NULL;
         return want;
     } else if (is_loading) {
         want.kind = LOOKUP_WAIT;
@@ -797,8 +825,14 @@ static struct lookup_answer model_look(struct model *m, int k, int tag, struct l
         want.status = key->status;
         return want;
     } else {
-        want.kind = LOOKUP_LOAD;
+        bool found_marker = key->claim == 'P' || (key->claim == 'L' && key->pass_until > 0);
+
+        want.kind = found_marker ? LOOKUP_PROBE : LOOKUP_LOAD;
     }
+    if (key->claim == 'P')
+        key->pass_until = key->claim_until;
+    else if (key->claim != 'L')
+        key->pass_until = 0;
     key->claim = 'L';
     key->claim_epoch = want.epoch = m->epoch;
     key->claim_until = now + LEASE_MS;
@@ -849,7 +883,8 @@ Test(store_memory, agrees_with_a_naive_model)
             cr_assert_eq(is_none(got.load), is_none(want.load), "step %d", step);
             if (got.kind == LOOKUP_WAIT)
                 cr_assert(same(got.load, want.load));
-            if (got.kind == LOOKUP_LOAD || (got.kind == LOOKUP_STALE && !is_none(got.load))) {
+            if (got.kind == LOOKUP_LOAD || got.kind == LOOKUP_PROBE ||
+                (got.kind == LOOKUP_STALE && !is_none(got.load))) {
                 key->token = got.load;
                 memmove(&known[k][1], &known[k][0], 3 * sizeof(known[k][0]));
                 known[k][0] = got.load;
@@ -886,7 +921,10 @@ Test(store_memory, agrees_with_a_naive_model)
                  want = model_end(&m, k, token, now);
 
             cr_assert_eq(got, want, "step %d", step);
-            if (want && why != RELEASE_CANCELLED && marker_ms > 0) {
+            if (want && why != RELEASE_UNCACHEABLE && key->pass_until > 0) {
+                key->claim = now < key->pass_until ? 'P' : 0;
+                key->claim_until = key->pass_until;
+            } else if (want && why != RELEASE_CANCELLED && marker_ms > 0) {
                 key->claim = why == RELEASE_FAILED ? 'F' : 'P';
                 key->claim_until = now + marker_ms;
                 key->status = 500 + tag;

@@ -161,6 +161,13 @@ static inline void say_load(size_t nth_lookup, int64_t epoch, struct object *sta
         (struct lookup_answer){.kind = LOOKUP_LOAD, .object = stand_in, .load = LOCK, .epoch = epoch});
 }
 
+/* Others pass this key: its last answer could not be shared. */
+static inline void say_probe(size_t nth_lookup)
+{
+    fake_tell_lookup(store_call(FAKE_LOOKUP, nth_lookup), FAULT_NONE,
+                     (struct lookup_answer){.kind = LOOKUP_PROBE, .load = LOCK});
+}
+
 /* The store has recorded that the load failed: now its riders are told. */
 static inline void say_released(size_t nth_release)
 {

@@ -13,7 +13,7 @@ import pytest
 
 from weir import together, wait_until
 
-ROUNDS = int(os.environ.get("WEIR_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("WEIR_ROUNDS", "20"))
 ALGORITHMS = {  # each with a capacity of 20
     "sliding_window": {"algorithm": "sliding_window", "rate": "20/d"},
     "sliding_log": {"algorithm": "sliding_log", "rate": "20/d"},
@@ -61,11 +61,13 @@ def test_of_eighty_at_once_exactly_twenty_pass_in_every_round(fleet, upstream, a
     assert upstream.calls("GET /healthz") == ROUNDS * 20
 
 
+@pytest.mark.parametrize("count, workers", [(1, 2), (3, 1)], ids=["one_node_of_two_workers", "three_nodes"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_one_node_on_redis_is_no_less_exact(redis_fleet, upstream, algorithm):
-    nodes = redis_fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm)}, count=1, workers=2)
+def test_any_number_of_nodes_on_redis_is_no_less_exact(redis_fleet, upstream, algorithm, count, workers):
+    nodes = redis_fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm)}, count=count, workers=workers)
     for turn in range(ROUNDS):
         assert statuses(at_once(nodes, 80, f"client {turn}")) == {200: 20, 429: 60}, turn
+    assert upstream.calls("GET /healthz") == ROUNDS * 20
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -132,5 +132,19 @@ def test_a_reload_to_another_algorithm_keeps_what_was_used(fleet, upstream, befo
     assert statuses(at_once(nodes, 15, "a")) == {200: 5, 429: 10}
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_reload_to_another_number_keeps_what_was_used_and_counts_at_once(fleet, upstream, algorithm):
+    nodes = fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm)})
+    assert statuses(at_once(nodes, 15, "a")) == {200: 15}
+    for units, passing, left in ((30, 15, 0), (8, 0, 0), (33, 3, 0)):
+        for node in fleet.nodes:
+            assert node.reload(fleet.configuration(upstream.url, [route("per_client")], {"per_client": capacity(algorithm, units)}))
+        wait_until(lambda units=units: all(nodes[i % 2].get("/", key(f"probe {i}"))["ratelimit-limit"] == str(units) for i in range(12)),
+                   "the new rules hold in all workers")
+        answers = at_once(nodes, 20, "a")
+        assert statuses(answers)[200] == passing, units
+        assert {remaining(answer, "per_client") for answer in answers if answer.status == 429} == {left}
+
+
 def period(algorithm):
     return {"sliding_window": 86400, "sliding_log": 86400, "token_bucket": 20 * 86400, "fixed_window": 31 * 86400}[algorithm]

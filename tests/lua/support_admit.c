@@ -17,7 +17,8 @@ bool outcomes_agree(const struct request *request, const struct outcome *a, cons
     bool agree = a->passing == b->passing;
 
     for (size_t j = 0; j < request->charge_count; j++)
-        agree &= memcmp(&a->standings[j], &b->standings[j], sizeof(a->standings[j])) == 0;
+        agree &= memcmp(&a->standings[j], &b->standings[j], sizeof(a->standings[j])) == 0 &&
+                 (j < enforced_count(request) || a->shadow_passing[j] == b->shadow_passing[j]);
     if (agree || quietly)
         return agree;
     fprintf(stderr, "of %lld requests %lld or %lld pass\n", (long long)request->count, (long long)a->passing,
@@ -34,6 +35,9 @@ bool outcomes_agree(const struct request *request, const struct outcome *a, cons
             (long long)terms->tick_us, (long long)terms->burst, (int)terms->calendar, (long long)charge->cost,
             (long long)x->available, (long long)y->available, (long long)x->reset_us, (long long)y->reset_us,
             (long long)x->retry_us, (long long)y->retry_us);
+        if (j >= enforced_count(request))
+            fprintf(stderr, "in shadow: %lld or %lld pass\n", (long long)a->shadow_passing[j],
+                    (long long)b->shadow_passing[j]);
     }
     return false;
 }
@@ -66,34 +70,48 @@ static void policy_charge(struct budget *budget, int64_t units)
     budget_charge(budget, units);
 }
 
-void policy_admit(struct policy_world *world, const struct request *request, int64_t now_us,
-                  struct outcome *out)
+/* Some of the charges as one tuple; returns how many of `count` pass. */
+static int64_t policy_decide(struct policy_world *world, const struct charge *charges, size_t charge_count,
+                             int64_t count, int64_t now_us, struct standing *standings)
 {
     struct budget budgets[MAX_CHARGES];
     bool must_keep[MAX_CHARGES];
+    int64_t passing = count;
 
-    out->passing = request->count;
-    for (size_t j = 0; j < request->charge_count; j++) {
-        const struct charge *charge = &request->charges[j];
-        budgets[j] = world->budgets[charge->key];
-        must_keep[j] = budget_advance(&budgets[j], &charge->terms, now_us);
-        out->passing = budget_passing(&budgets[j], &charge->terms, charge->cost, out->passing);
+    for (size_t j = 0; j < charge_count; j++) {
+        budgets[j] = world->budgets[charges[j].key];
+        must_keep[j] = budget_advance(&budgets[j], &charges[j].terms, now_us);
+        passing = budget_passing(&budgets[j], &charges[j].terms, charges[j].cost, passing);
     }
-    for (size_t j = 0; j < request->charge_count; j++) {
-        const struct charge *charge = &request->charges[j];
-        if (out->passing > 0)
-            policy_charge(&budgets[j], out->passing * charge->cost);
-        if (out->passing > 0 || must_keep[j])
+    for (size_t j = 0; j < charge_count; j++) {
+        const struct charge *charge = &charges[j];
+        if (passing > 0)
+            policy_charge(&budgets[j], passing * charge->cost);
+        if (passing > 0 || must_keep[j])
             policy_keep(&world->budgets[charge->key], &budgets[j]);
-        out->standings[j] = (struct standing){
+        standings[j] = (struct standing){
             .available = budget_available(&budgets[j], &charge->terms),
             .reset_us = budget_reset_us(&budgets[j], &charge->terms, now_us),
             .retry_us = budget_retry_us(&budgets[j], &charge->terms, charge->cost, now_us),
         };
     }
+    return passing;
+}
+
+void policy_admit(struct policy_world *world, const struct request *request, int64_t now_us,
+                  struct outcome *out)
+{
+    size_t enforced = enforced_count(request);
+
+    out->passing = policy_decide(world, request->charges, enforced, request->count, now_us, out->standings);
+    for (size_t j = enforced; j < request->charge_count; j++)
+        out->shadow_passing[j] =
+            policy_decide(world, &request->charges[j], 1, out->passing, now_us, &out->standings[j]);
 }
 
 /* ---- the script ---- */
+
+enum { WHAT_PASSED = -1 }; /* the count of a tuple in shadow, as lua/admit.lua says */
 
 static const struct lua_script *admit_script(void)
 {
@@ -155,7 +173,8 @@ void script_load(redisContext *redis)
 
 void script_append(redisContext *redis, const struct script_call *call)
 {
-    static char batch[MAX_REQUESTS * (ADMIT_WIRE_TUPLE_BYTES + MAX_CHARGES * ADMIT_WIRE_CHARGE_BYTES)];
+    static char batch[MAX_REQUESTS *
+                      ((1 + MAX_CHARGES) * ADMIT_WIRE_TUPLE_BYTES + MAX_CHARGES * ADMIT_WIRE_CHARGE_BYTES)];
     char names[WORLD_KEYS][32], tags[32], now[24] = "", seen[24], key_count[24];
     const char *argv[9 + WORLD_KEYS] = {"EVALSHA", admit_script()->sha1};
     size_t lens[9 + WORLD_KEYS], place[WORLD_KEYS] = {0}, keys = 0, len = 0;
@@ -163,9 +182,11 @@ void script_append(redisContext *redis, const struct script_call *call)
 
     for (size_t r = 0; r < call->count; r++) {
         const struct request *request = &call->requests[r];
-        len += admit_wire_tuple(request->count, request->charge_count, batch + len);
+        len += admit_wire_tuple(request->count, enforced_count(request), batch + len);
         for (size_t j = 0; j < request->charge_count; j++) {
             const struct charge *charge = &request->charges[j];
+            if (j >= enforced_count(request))
+                len += admit_wire_tuple(WHAT_PASSED, 1, batch + len);
             if (place[charge->key] == 0) {
                 key_name(call->prefix, charge->key, names[keys]);
                 argv[4 + keys] = names[keys];
@@ -209,9 +230,12 @@ void script_read(redisContext *redis, const struct script_call *call, struct scr
     const redisReply *numbers = answer->reply->element[4];
     size_t at = 0;
     for (size_t r = 0; r < call->count; r++) {
-        cr_assert_leq(at + 1 + 3 * call->requests[r].charge_count, numbers->elements);
+        cr_assert_leq(at + 1 + 3 * call->requests[r].charge_count + call->requests[r].shadow_count,
+                      numbers->elements);
         answer->outcomes[r].passing = numbers->element[at++]->integer;
         for (size_t j = 0; j < call->requests[r].charge_count; j++) {
+            if (j >= enforced_count(&call->requests[r]))
+                answer->outcomes[r].shadow_passing[j] = numbers->element[at++]->integer;
             answer->outcomes[r].standings[j] =
                 (struct standing){numbers->element[at]->integer, numbers->element[at + 1]->integer,
                                   numbers->element[at + 2]->integer};

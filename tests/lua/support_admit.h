@@ -21,15 +21,23 @@ struct charge {
 struct request { /* `count` identical ones */
     struct charge charges[MAX_CHARGES];
     size_t charge_count;
+    size_t
+        shadow_count; /* so many of the charges, the last ones, are in shadow: each decided for what passed, and by itself */
     int64_t count;
 };
+
+static inline size_t enforced_count(const struct request *request)
+{
+    return request->charge_count - request->shadow_count;
+}
 
 struct standing {
     int64_t available, reset_us, retry_us;
 };
 
 struct outcome {
-    int64_t passing;
+    int64_t passing;                     /* those that are enforced */
+    int64_t shadow_passing[MAX_CHARGES]; /* of these, by each charge in shadow; 0 for the others */
     struct standing standings[MAX_CHARGES];
 };
 

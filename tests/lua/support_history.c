@@ -151,6 +151,7 @@ void history_request(struct history *history, struct request *request)
 
     request->charge_count = (size_t)(roll(dice, 10) == 0 ? 0 : 1 + roll(dice, MAX_CHARGES));
     request->count = roll(dice, 3) > 0 ? 1 : roll(dice, 12);
+    request->shadow_count = roll(dice, 4) == 0 ? (size_t)roll(dice, (int64_t)request->charge_count + 1) : 0;
     for (size_t j = 0; j < request->charge_count; j++) { /* the keys of one request are distinct */
         struct charge *charge = &request->charges[j];
         charge->key = (first + j) % WORLD_KEYS;

@@ -344,33 +344,47 @@ static void copy_key(struct naive_key *to, const struct naive_key *from)
     memcpy(to->list, from->list, from->count * sizeof(*from->list));
 }
 
-void naive_admit(struct naive_world *world, const struct request *request, int64_t now_us,
-                 struct outcome *out)
+/* Some of the charges together; returns how many of `count` pass. */
+static int64_t decide(struct naive_world *world, const struct charge *charges, size_t charge_count,
+                      int64_t count, int64_t now_us, struct standing *standings)
 {
     static struct naive_key views[MAX_CHARGES];
     bool must_keep[MAX_CHARGES];
+    int64_t passing;
 
-    for (size_t j = 0; j < request->charge_count; j++) {
-        copy_key(&views[j], &world->keys[request->charges[j].key]);
-        must_keep[j] = reinterpret(&views[j], &request->charges[j].terms, now_us);
+    for (size_t j = 0; j < charge_count; j++) {
+        copy_key(&views[j], &world->keys[charges[j].key]);
+        must_keep[j] = reinterpret(&views[j], &charges[j].terms, now_us);
     }
-    for (out->passing = 0; out->passing < request->count; out->passing++) {
+    for (passing = 0; passing < count; passing++) {
         bool all_allow = true;
-        for (size_t j = 0; j < request->charge_count; j++)
-            all_allow &= passes(&views[j], &request->charges[j].terms, request->charges[j].cost, now_us);
+        for (size_t j = 0; j < charge_count; j++)
+            all_allow &= passes(&views[j], &charges[j].terms, charges[j].cost, now_us);
         if (!all_allow)
             break;
-        for (size_t j = 0; j < request->charge_count; j++)
-            admit(&views[j], &request->charges[j].terms, request->charges[j].cost, now_us);
+        for (size_t j = 0; j < charge_count; j++)
+            admit(&views[j], &charges[j].terms, charges[j].cost, now_us);
     }
-    for (size_t j = 0; j < request->charge_count; j++) {
-        const struct charge *charge = &request->charges[j];
-        if (out->passing > 0 || must_keep[j])
+    for (size_t j = 0; j < charge_count; j++) {
+        const struct charge *charge = &charges[j];
+        if (passing > 0 || must_keep[j])
             copy_key(&world->keys[charge->key], &views[j]);
-        out->standings[j] = (struct standing){
+        standings[j] = (struct standing){
             .available = search_available(&views[j], &charge->terms, now_us),
             .reset_us = search_reset_us(&views[j], &charge->terms, now_us),
             .retry_us = search_retry_us(&views[j], &charge->terms, charge->cost, now_us),
         };
     }
+    return passing;
+}
+
+void naive_admit(struct naive_world *world, const struct request *request, int64_t now_us,
+                 struct outcome *out)
+{
+    size_t enforced = enforced_count(request);
+
+    out->passing = decide(world, request->charges, enforced, request->count, now_us, out->standings);
+    for (size_t j = enforced; j < request->charge_count; j++)
+        out->shadow_passing[j] =
+            decide(world, &request->charges[j], 1, out->passing, now_us, &out->standings[j]);
 }

@@ -107,6 +107,8 @@ static void show(const struct steps *steps)
                     request->charges[j].key, names[terms->algorithm], (long long)terms->limit,
                     (long long)terms->window_us, (long long)terms->tick_us, (long long)terms->burst,
                     (int)terms->calendar, (long long)request->charges[j].cost);
+            if (j >= enforced_count(request))
+                fprintf(stderr, " (in shadow)");
         }
         fprintf(stderr, "\n");
     }
@@ -312,6 +314,8 @@ static void compare_with_single_calls(const struct script_call *batch, const str
             has_refused = passed == 0;
             memcpy(joined.standings, alone.outcomes[0].standings, sizeof(joined.standings));
             joined.passing += passed;
+            for (size_t j = 0; j < MAX_CHARGES; j++)
+                joined.shadow_passing[j] += alone.outcomes[0].shadow_passing[j];
             freeReplyObject(alone.reply);
         }
         cr_assert(outcomes_agree(&batch->requests[r], &together->outcomes[r], &joined, false));

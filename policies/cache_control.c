@@ -105,7 +105,7 @@ static void note_min_fresh(const struct directive *directive, struct cache_contr
 }
 
 /* What names no fields, or not in a way we are sure of, restricts the whole response. */
-static bool is_name_list(struct slice list)
+bool cache_control_is_name_list(struct slice list)
 {
     struct slice name;
     bool has_name = false;
@@ -121,7 +121,7 @@ static bool is_name_list(struct slice list)
 /* no-cache and private: the form without an argument says more than the one that names fields, and wins. */
 static void note_fields_form(const struct directive *directive, bool *flag, bool *fields_only)
 {
-    bool names_fields = directive->is_sound && is_name_list(directive->argument);
+    bool names_fields = directive->is_sound && cache_control_is_name_list(directive->argument);
 
     *fields_only = names_fields && (!*flag || *fields_only);
     *flag = true;
@@ -157,7 +157,8 @@ static bool note_restriction(const struct directive *directive, struct cache_con
     return true;
 }
 
-static void note(const struct directive *directive, struct cache_control *out)
+/* Returns whether it is one that we know. */
+static bool note(const struct directive *directive, struct cache_control *out)
 {
     bool is_bare = directive->is_sound && directive->argument.base == NULL;
 
@@ -184,10 +185,13 @@ static void note(const struct directive *directive, struct cache_control *out)
         note_max_stale(directive, out);
     } else if (slice_eq_nocase(directive->name, SLICE("min-fresh"))) {
         note_min_fresh(directive, out);
+    } else {
+        return false;
     }
+    return true;
 }
 
-void cache_control_parse(const struct header *headers, size_t count, struct cache_control *out)
+void cache_control_clear(struct cache_control *out)
 {
     *out = (struct cache_control){
         .max_age_s = CACHE_SECONDS_ABSENT,
@@ -197,6 +201,17 @@ void cache_control_parse(const struct header *headers, size_t count, struct cach
         .max_stale_s = CACHE_SECONDS_ABSENT,
         .min_fresh_s = CACHE_SECONDS_ABSENT,
     };
+}
+
+/* A mistake anywhere may have hidden a restriction: it must not open what Authorization closes. */
+void cache_control_settle(struct cache_control *out)
+{
+    out->permits_authorization = !out->is_malformed && (out->permits_authorization || out->s_maxage_is_valid);
+}
+
+void cache_control_parse(const struct header *headers, size_t count, struct cache_control *out)
+{
+    cache_control_clear(out);
     for (size_t i = 0; i < count; i++) {
         if (!slice_eq(headers[i].name, SLICE("cache-control")))
             continue;
@@ -208,11 +223,83 @@ void cache_control_parse(const struct header *headers, size_t count, struct cach
             note(&directive, out);
         }
     }
-    /* a mistake anywhere may have hidden a restriction: it must not open what Authorization closes */
-    out->permits_authorization = !out->is_malformed && (out->permits_authorization || out->s_maxage_is_valid);
+    cache_control_settle(out);
 }
 
-static bool lists_name(struct slice list, struct slice name)
+/* ---- Surrogate-Control ---- */
+
+/* Takes the target off the element's end, "max-age=60;name"; empty: it is for everybody. */
+static struct slice take_target(struct slice *element)
+{
+    struct slice whole = *element;
+
+    for (size_t i = 0; i < whole.len; i++) {
+        size_t end = whole.base[i] == '"' ? quoted_end(whole, i) : 0;
+
+        if (whole.base[i] == ';') {
+            *element = slice_trim(slice_of(whole.base, i));
+            return slice_trim(slice_of(whole.base + i + 1, whole.len - i - 1));
+        }
+        i = end == 0 ? i : end - 1;
+    }
+    return slice_of(NULL, 0);
+}
+
+/* "60+30": fresh for 60 s, and then still usable for 30 s. */
+static bool note_extended_age(struct directive directive, struct cache_control *out)
+{
+    struct slice whole = directive.argument, extension;
+    const char *plus = whole.len == 0 ? NULL : memchr(whole.base, '+', whole.len);
+
+    if (plus == NULL || !slice_eq_nocase(directive.name, SLICE("max-age")))
+        return note(&directive, out);
+    directive.argument.len = (size_t)(plus - whole.base);
+    extension = slice_of(plus + 1, whole.len - directive.argument.len - 1);
+    note(&directive, out);
+    directive.argument = extension;
+    note_lifetime(&directive, &out->stale_while_revalidate_s);
+    note_lifetime(&directive, &out->stale_if_error_s);
+    return true;
+}
+
+/* A directive of Surrogate-Control for us, or for everybody. */
+static bool take_surrogate_directive(struct rest *rest, struct slice us, struct directive *out)
+{
+    while (rest->line.len > 0) {
+        struct slice element = next_element(rest), target = take_target(&element);
+
+        if (element.len == 0 || (target.len > 0 && !slice_eq_nocase(target, us)))
+            continue;
+        *out = directive_of(element);
+        if (slice_eq_nocase(out->name, SLICE("no-store-remote")))
+            out->name = SLICE("no-store");
+        return true;
+    }
+    return false;
+}
+
+bool surrogate_control_parse(const struct header *headers, size_t count, struct slice us,
+                             struct cache_control *out)
+{
+    bool says_something = false;
+
+    cache_control_clear(out);
+    for (size_t i = 0; i < count; i++) {
+        struct rest rest = {.line = headers[i].value};
+        struct directive directive;
+
+        if (!slice_eq(headers[i].name, SLICE("surrogate-control")))
+            continue;
+        while (take_surrogate_directive(&rest, us, &directive))
+            says_something = note_extended_age(directive, out) || !directive.is_sound || says_something;
+    }
+    cache_control_settle(out);
+    return says_something;
+}
+
+/* ---- fields that are named ---- */
+
+bool cache_control_names(struct slice list, struct slice name)
 {
     struct slice each;
 
@@ -220,6 +307,13 @@ static bool lists_name(struct slice list, struct slice name)
         if (slice_eq_nocase(each, name))
             return true;
     return false;
+}
+
+static bool withholds(const struct directive *directive, struct slice name)
+{
+    return (slice_eq_nocase(directive->name, SLICE("no-cache")) ||
+            slice_eq_nocase(directive->name, SLICE("private"))) &&
+           cache_control_names(directive->argument, name);
 }
 
 bool cache_control_withholds(const struct header *headers, size_t count, struct slice name)
@@ -230,11 +324,25 @@ bool cache_control_withholds(const struct header *headers, size_t count, struct 
         for (struct rest rest = {.line = headers[i].value}; rest.line.len > 0;) {
             struct directive directive = directive_of(next_element(&rest));
 
-            if ((slice_eq_nocase(directive.name, SLICE("no-cache")) ||
-                 slice_eq_nocase(directive.name, SLICE("private"))) &&
-                lists_name(directive.argument, name))
+            if (withholds(&directive, name))
                 return true;
         }
+    }
+    return false;
+}
+
+bool surrogate_control_withholds(const struct header *headers, size_t count, struct slice us,
+                                 struct slice name)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct rest rest = {.line = headers[i].value};
+        struct directive directive;
+
+        if (!slice_eq(headers[i].name, SLICE("surrogate-control")))
+            continue;
+        while (take_surrogate_directive(&rest, us, &directive))
+            if (withholds(&directive, name))
+                return true;
     }
     return false;
 }

@@ -4,6 +4,8 @@
  * counts; a number that is none makes a lifetime 0 (already stale); an element that is no directive by the
  * grammar ("private; max-age=60") may hide a restriction, so it sets `is_malformed`, and such a response is
  * not stored.
+ *
+ * What a *response* says to this cache may stand in another field: see response_control.h.
  */
 #ifndef WEIR_CACHE_CONTROL_H
 #define WEIR_CACHE_CONTROL_H
@@ -16,6 +18,7 @@
 enum { CACHE_SECONDS_ABSENT = -1 };
 
 struct cache_control {
+    bool is_targeted; /* said to us in a field of its own: Expires does not count beside it */
     bool is_malformed;
     bool no_store;
     bool no_cache, no_cache_fields_only; /* fields_only: every occurrence named header fields */
@@ -40,8 +43,23 @@ struct cache_control {
 /* Takes all "cache-control" lines among the headers (lower-case names). */
 void cache_control_parse(const struct header *headers, size_t count, struct cache_control *out);
 
-/* Is the response field `name` one that private="..." or no-cache="..." names: for the one who asked alone,
- * and in no stored copy (RFC 9111 sections 5.2.2.4 and 5.2.2.7)? */
+/* Is the field `name` one that private="..." or no-cache="..." of Cache-Control names? See response_control.h. */
 bool cache_control_withholds(const struct header *headers, size_t count, struct slice name);
+
+/* The same grammar in Surrogate-Control (the W3C note "Edge Architecture Specification"), with two more things to
+ * say: "max-age=60+30", fresh for 60 s and then usable for 30 s more; and ";name" behind a directive, which then
+ * counts for those of that name alone. `us` is ours. no-store-remote is read as no-store.
+ *
+ * False: the field is not there, or says nothing that we know (as `content="ESI/1.0"`). */
+bool surrogate_control_parse(const struct header *headers, size_t count, struct slice us,
+                             struct cache_control *out);
+bool surrogate_control_withholds(const struct header *headers, size_t count, struct slice us,
+                                 struct slice name);
+
+/* For other spellings of the same directives. */
+void cache_control_clear(struct cache_control *out);            /* nothing is said */
+void cache_control_settle(struct cache_control *out);           /* once all of it is read */
+bool cache_control_names(struct slice list, struct slice name); /* in a list of field names, without case? */
+bool cache_control_is_name_list(struct slice list); /* nothing but field names, and one at least? */
 
 #endif

@@ -108,7 +108,7 @@ static struct promise promise_of(int status, const struct cache_control *control
         return (struct promise){FRESHNESS_S_MAXAGE, ms_of(control->s_maxage_s), age_ms};
     if (control->max_age_s != CACHE_SECONDS_ABSENT)
         return (struct promise){FRESHNESS_MAX_AGE, ms_of(control->max_age_s), age_ms};
-    if (times->expires.base != NULL)
+    if (times->expires.base != NULL && !control->is_targeted)
         return (struct promise){FRESHNESS_EXPIRES, expires_lifetime_ms(times), age_ms};
     if (rule->ttl_ms >= 0)
         return (struct promise){FRESHNESS_TTL, rule->ttl_ms, declared_age_ms(times)};

@@ -1,7 +1,8 @@
 /* Freshness: for how long may a response be used, and how old is it already (RFC 9111 sections 4.2.1
  * and 4.2.3)?
  *
- * What a response states itself: s-maxage, else max-age, else Expires - Date. Its age counts against that, by
+ * What a response states itself: s-maxage, else max-age, else Expires - Date (which does not count beside a field
+ * that is targeted at us, see response_control.h). Its age counts against that, by
  * the full formula of section 4.2.3. Where it states nothing the route's ttl applies; that one counts from
  * the receipt, less the Age the response declares, because a slow or wrongly set upstream must not make the
  * operator's ttl useless. With override_origin the ttl counts from the receipt whatever the response says of

@@ -41,6 +41,8 @@ static bool is_kept_always(struct slice name)
     static const struct slice kept[] = {
         {"cache-control", 13},
         {"cdn-cache-control", 17},
+        {"weir-cache-control", 18},
+        {"surrogate-control", 17},
         {"pragma", 6},
         {"expires", 7},
         {"age", 3},

@@ -2,6 +2,7 @@
  * 3)? */
 #include "storability.h"
 
+#include "response_control.h"
 #include "vary.h"
 
 static bool is_listed(int status, const struct caching_rule *rule)
@@ -182,7 +183,7 @@ void storing_response_read(int status, const struct header *headers, size_t coun
                            int64_t delay_ms, struct wall_s received, struct storing_response *out)
 {
     *out = (struct storing_response){.status = status, .is_until_close = is_until_close};
-    cache_control_parse(headers, count, &out->control);
+    response_control_parse(headers, count, &out->control);
     response_times_read(headers, count, &out->times);
     out->times.delay_ms = delay_ms;
     out->times.received = received;

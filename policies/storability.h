@@ -11,7 +11,7 @@
  * itself for how long, or whose lifetime may be guessed, is kept whatever its status.
  *
  * What is never fresh (no-cache, a lifetime of zero) is kept where it has a validator, to be asked about.
- * no-cache and private that name fields withhold those fields alone, see cache_control_withholds().
+ * no-cache and private that name fields withhold those fields alone, see response_control_withholds().
  */
 #ifndef WEIR_STORABILITY_H
 #define WEIR_STORABILITY_H

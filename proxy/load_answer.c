@@ -4,6 +4,7 @@
 #include "conditional.h"
 #include "http_date.h"
 #include "memory.h"
+#include "response_control.h"
 #include "tag_list.h"
 #include "variant.h"
 #include "vary.h"
@@ -180,7 +181,7 @@ static size_t select_headers(const struct header *from, size_t count, struct hea
 
     for (size_t i = 0; i < count && kept < room; i++)
         if (!slice_eq(from[i].name, SLICE("age")) && !slice_eq(from[i].name, VARIANT_RULE_FIELD) &&
-            !cache_control_withholds(from, count, from[i].name))
+            !response_control_withholds(from, count, from[i].name))
             out[kept++] = from[i];
     return kept;
 }

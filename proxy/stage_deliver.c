@@ -4,6 +4,7 @@
 #include "hop_headers.h"
 #include "http_date.h"
 #include "loop.h"
+#include "response_control.h"
 
 enum { PIECES_PER_SEND = 16, VIA_ROOM = 512 };
 
@@ -21,6 +22,8 @@ static bool is_replaced(const struct exchange *exchange, struct slice name, bool
         return site_settings(exchange->site)->headers.x_cache;
     if (slice_eq(name, SLICE("age")))
         return is_object;
+    if (slice_eq(name, SLICE("surrogate-control"))) /* it was for us: who comes behind is no surrogate */
+        return exchange->is_cache_route;
     return slice_eq(name, SLICE("via")) || slice_eq(name, SLICE("date")); /* the front writes it */
 }
 
@@ -38,7 +41,7 @@ static size_t add_theirs(struct exchange *exchange, const struct shape *shape, c
 
     for (size_t i = 0; i < their_count; i++)
         if (!is_replaced(exchange, theirs[i].name, is_object) && shape_passes_field(shape, theirs[i].name) &&
-            !(is_anothers(exchange) && cache_control_withholds(theirs, their_count, theirs[i].name)))
+            !(is_anothers(exchange) && response_control_withholds(theirs, their_count, theirs[i].name)))
             out[count++] = theirs[i];
     via = client_alloc(exchange->client, room);
     len = via_write(theirs, their_count, false, SLICE("weir"), via, room);

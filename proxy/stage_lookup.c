@@ -5,6 +5,7 @@
 #include "digest.h"
 #include "hop_headers.h"
 #include "loop.h"
+#include "response_control.h"
 #include "variant.h"
 
 enum { KEY_ROOM = 16 << 10 };
@@ -204,7 +205,7 @@ static bool will_do(const struct exchange *exchange, const struct object *object
     struct cache_control control;
     int64_t now = now_ms(exchange);
 
-    cache_control_parse(object->headers, object->header_count, &control);
+    response_control_parse(object->headers, object->header_count, &control);
     return reuse_takes_stale(&exchange->wish, &control, now - object->born.ms, object->fresh_until.ms - now);
 }
 

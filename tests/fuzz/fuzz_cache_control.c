@@ -1,8 +1,8 @@
 /* Fuzz cache control: whatever an upstream puts into Cache-Control, Expires, Date and Age, the answer keeps
  * its promises.
  *
- * The input is lines, each one field: the first byte of a line tells which ('c', 'e', 'd', 'a', 'q' for a
- * Cache-Control of the request, else another field), the rest is its value.
+ * The input is lines, each one field: the first byte of a line tells which ('c', 'e', 'd', 'a', 't' and 's' for
+ * fields that are targeted at us, 'q' for a Cache-Control of the request, else another field), the rest is its value.
  */
 #include "check.h"
 #include "http_date.h"
@@ -29,6 +29,8 @@ static struct slice name_of(char kind)
     case 'd': return SLICE("date");
     case 'a': return SLICE("age");
     case 'v': return SLICE("vary");
+    case 't': return SLICE("cdn-cache-control");
+    case 's': return SLICE("surrogate-control");
     }
     return SLICE("x-other");
 }
@@ -103,6 +105,9 @@ static void check_verdict(const struct fields *request_fields, const struct fiel
         storing_response_read(status, response_fields->headers, response_fields->count, false, 20, received,
                               &response);
         check_control(&response.control);
+        if (response.control.is_targeted)
+            CHECK(freshness_of(status, &response.control, &response.times, &rule).source !=
+                  FRESHNESS_EXPIRES);
         enum storability verdict = storability_judge(&request, &response, &rule, &freshness);
         CHECK(freshness.age_ms >= 0 && freshness.fresh_ms >= 0);
         CHECK(freshness.stale_ms >= freshness.fresh_ms && freshness.stale_ms <= FRESHNESS_MAX_MS);

@@ -14,7 +14,7 @@
 --            'f' fixed_window                      extra: 0 multiples of the window, 1 weeks, 2 months
 --          The keys of one tuple are distinct. Every number is an integer that budget_tick() of policies/budget.h allows.
 -- ARGV[4]  a byte for each limit key, in order: 'l' where a charge of the batch is a sliding_log, else '-'
--- returns  {epoch, floor, more, {tag, epoch, ...}, {numbers}}
+-- returns  {epoch, floor, more, {member, epoch, ...}, {numbers}}
 --          numbers, for each tuple: how many of its count pass, then for each charge: units available, reset_us,
 --          retry_after_us (0: one more of the same passes; -1: never, the cost is above the capacity)
 --          floor and the stamps are those since ARGV[2], and only filled (else 0, {}) where the epoch is above it; more is 1 where

@@ -2,7 +2,8 @@
 -- cache.lua: how are entries, flights and their outcomes written down, and what makes them void? Included by the scripts of the cache.
 --
 -- An entry is a hash: e, the epoch at which its load began; a, when it was stored; f, s, x, how long from then it is fresh, is
--- served while one refresh runs, stands in for an upstream error; k, how long it is worth validating (may be missing); g, its age
+-- served while one refresh runs, stands in for an upstream error; k, how long it is worth validating (may be missing); w, the soft
+-- stamp that these show already (may be missing); g, its age
 -- (RFC 9111) when it was stored; t, its tags (each a little-endian uint16 of length, and the bytes); d, the encoded response. Times
 -- are microseconds, on the server's clock.
 --
@@ -28,7 +29,7 @@ end
 
 -- The entry without its bytes, or nil.
 local function entry_read(key)
-    local fields = redis.pcall('HMGET', key, 'e', 'a', 'f', 's', 'x', 'g', 't', 'k')
+    local fields = redis.pcall('HMGET', key, 'e', 'a', 'f', 's', 'x', 'g', 't', 'k', 'w')
     if not fields.err and not fields[1] and redis.call('EXISTS', key) == 0 then
         return nil
     end
@@ -46,7 +47,8 @@ local function entry_read(key)
         return nil
     end
     return {epoch = fields[1], stored_us = fields[2], fresh_us = fields[3], stale_us = fields[4], error_us = fields[5],
-            age_us = fields[6], tags = tags, keep_us = tonumber(fields[8] or nil) or 0}
+            age_us = fields[6], tags = tags, keep_us = tonumber(fields[8] or nil) or 0,
+            shown_epoch = tonumber(fields[9] or nil) or 0}
 end
 
 -- The flight, or nil. One without a TTL would last for ever: it is given `ttl_ms`.
@@ -90,29 +92,39 @@ local function flight_wake(flight, channel, message)
     end
 end
 
--- Is a load that began at `began` void, because one of its tags was invalidated since, or because it is older than what the
--- table remembers? One that began after the present epoch belongs to a table that is lost.
-local function is_outdated(tags_key, epoch, floor, began, tags)
+-- Is what was loaded since `began` void, because one of its tags was invalidated since, or because it is older than what the
+-- table remembers? One that began after the present epoch belongs to a table that is lost. If not, the highest soft stamp that one of
+-- the tags was given since, or 0: by then it was stale.
+local function is_void(tags_key, epoch, floor, began, tags)
     if began < floor or began > epoch then
-        return true
+        return true, 0
     end
-    if #tags == 0 then
-        return false
+    local count, soft, members = #tags, 0, {}
+    if count == 0 then
+        return false, 0
     end
-    local members = {}
-    for i = 1, #tags do
-        members[i] = 't' .. tags[i]
+    for i = 1, count do
+        members[i], members[count + i] = 't' .. tags[i], 's' .. tags[i]
     end
     local stamps = redis.call('ZMSCORE', tags_key, unpack(members))
-    for i = 1, #stamps do
+    for i = 1, count do
         if stamps[i] and tonumber(stamps[i]) > began then
-            return true
+            return true, 0
+        end
+        if stamps[count + i] and tonumber(stamps[count + i]) > began then
+            soft = math.max(soft, tonumber(stamps[count + i]))
         end
     end
-    return false
+    return false, soft
 end
 
--- What every script answers: the epoch, what was invalidated since the caller's `seen`, and its own result.
+-- Was the load overtaken, softly or not? Whoever asks now waits for one that begins now.
+local function is_overtaken(tags_key, epoch, floor, began, tags)
+    local gone, soft = is_void(tags_key, epoch, floor, began, tags)
+    return gone or soft > 0
+end
+
+-- What every script answers: the epoch, the stamps given since the caller's `seen`, and its own result.
 local function with_news(tags_key, seen, epoch, result)
     if epoch == seen then
         return {epoch, 0, 0, {}, result}

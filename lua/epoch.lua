@@ -2,7 +2,8 @@
 -- epoch.lua: what time is it, and what is the fleet's epoch? Included by every script that touches the tag table.
 --
 -- The tag table is one ZSET: "!epoch" scored with the epoch, "!floor" with the floor (entries of a lower epoch are invalid), and
--- "t" .. tag with the epoch of that tag's last invalidation. It has no TTL, and may be lost at any time: a lost table, or one
+-- a stamp for each tag: "t" .. tag with the epoch of its last hard invalidation, "s" .. tag with that of its last soft one.
+-- It has no TTL, and may be lost at any time: a lost table, or one
 -- that is older than what a node has seen (`seen`; a failover to a stale replica), comes back with epoch = floor above
 -- everything that was ever handed out. That costs misses, never a resurrected entry.
 
@@ -46,18 +47,23 @@ local function epoch_floor(tags_key, epoch)
     return tonumber(score)
 end
 
--- What was invalidated after `seen`, oldest first, at most `most` tags: {tag, epoch, tag, epoch, ...}, and 1 if that is not all
--- (then the node must take the epoch for its floor), else 0.
+local function is_stamp(member)
+    local kind = string.sub(member, 1, 1)
+    return kind == 't' or kind == 's'
+end
+
+-- What was invalidated after `seen`, oldest first, at most `most` stamps: {member, epoch, member, epoch, ...}, and 1 if that is not
+-- all (then the node must take the epoch for its floor), else 0.
 local function epoch_stamps(tags_key, seen, most)
     local stamps, more = {}, 0
     local found = redis.call('ZRANGEBYSCORE', tags_key, '(' .. score_text(seen), '+inf', 'WITHSCORES', 'LIMIT', 0, most + 3)
     for i = 1, #found, 2 do
-        if string.sub(found[i], 1, 1) == 't' then
+        if is_stamp(found[i]) then
             if #stamps == 2 * most then
                 more = 1
                 break
             end
-            stamps[#stamps + 1] = string.sub(found[i], 2)
+            stamps[#stamps + 1] = found[i]
             stamps[#stamps + 1] = tonumber(found[i + 1])
         end
     end

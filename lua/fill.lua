@@ -12,9 +12,10 @@
 -- ARGV[10] channel and ARGV[11] message that wake
 -- ARGV[12] the entry's bytes
 -- ARGV[13] keep_us: until then, from now on, it is worth validating; below the other lifetimes or left out: as they
--- returns  {epoch, floor, more, {tag, epoch, ...}, result}; the first four as in admit.lua. result is
+-- returns  {epoch, floor, more, {member, epoch, ...}, result}; the first four as in admit.lua. result is
 --          stored, superseded (the token does not hold the flight: nothing is done), invalidated (a tag was, since the load began)
 --
+-- What a soft invalidation has overtaken is stored all the same: it is no older than the copy it replaces, and stale at once.
 -- An old owner can neither write nor end a younger flight. The owner's flight is over in every case. Value and TTL are one step.
 
 --@include epoch
@@ -29,7 +30,7 @@ if not flight or flight.kind ~= 'L' or flight.token ~= token then
 end
 redis.call('UNLINK', KEYS[3])
 flight_wake(flight, ARGV[10], ARGV[11])
-if is_outdated(KEYS[1], epoch, epoch_floor(KEYS[1], epoch), began, tags_unpack(ARGV[9])) then
+if is_void(KEYS[1], epoch, epoch_floor(KEYS[1], epoch), began, tags_unpack(ARGV[9])) then
     return with_news(KEYS[1], seen, epoch, 'invalidated')
 end
 

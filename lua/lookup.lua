@@ -10,7 +10,7 @@
 -- ARGV[5]  the token of the load that the caller has waited for, or ''
 -- ARGV[6]  stored_us of an entry that the caller could not decode and wants removed, or ''
 -- ARGV[7..] the tags that the route declares
--- returns  {epoch, floor, more, {tag, epoch, ...}, {kind, token, epoch, wait_ms, status, stored_us, fresh_us, stale_us, error_us,
+-- returns  {epoch, floor, more, {member, epoch, ...}, {kind, token, epoch, wait_ms, status, stored_us, fresh_us, stale_us, error_us,
 --          age_us, bytes}}; the first four as in admit.lua. The times are what is left of each, 0 if nothing; bytes '' where there
 --          is no entry to hand out. kind is
 --          fresh   serve it                         stale  serve it; where token is set, the caller alone refreshes it
@@ -20,9 +20,12 @@
 --
 -- Reading and taking are one step: no load that has just ended is loaded again. Of all callers one holds the flight. An
 -- entry that a tag's stamp, the floor or the end of its windows has made void is removed, never handed out. A flight that
--- began before one of the route's tags was invalidated would be void when it lands: it is taken over, and its token is worth nothing.
+-- began before one of the route's tags was invalidated, softly or not, is of no use to who asks now: it is taken over, and its token
+-- is worth nothing.
 -- While an answer that cannot be shared is remembered one caller at a time still holds the flight, so that the first answer that
 -- can be shared ends that; nobody waits for him.
+-- A soft stamp ends an entry's freshness at its own moment (an epoch is one), and the windows behind it move forward by as much; this
+-- is noted in the entry when it is first seen, so that stamps that follow prolong nothing. For validation it stays as good as it was.
 -- An entry past its windows is handed out with all of them 0, to whoever loads or waits: the upstream can be asked whether it changed.
 -- Time never runs backwards: an entry stored later than now is read as if stored now.
 -- It is declared as one that writes: a demoted master refuses it, rather than serve what its successor has invalidated.
@@ -35,16 +38,32 @@ local token, lease_ms, waited, damaged = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local epoch = epoch_now(KEYS[1], seen, now_us)
 local floor = epoch_floor(KEYS[1], epoch)
 
+-- An epoch may be ahead of the clock, but what it stamped is stale by now.
+local function end_freshness(entry, soft_us)
+    local early_us = entry.fresh_us - (math.min(soft_us, now_us) - entry.stored_us)
+    if early_us > 0 then
+        entry.keep_us = math.max(entry.fresh_us, entry.stale_us, entry.error_us, entry.keep_us)
+        entry.fresh_us, entry.stale_us = math.max(0, entry.fresh_us - early_us), math.max(0, entry.stale_us - early_us)
+        entry.error_us = math.max(0, entry.error_us - early_us)
+    end
+    redis.call('HSET', KEYS[2], 'f', score_text(entry.fresh_us), 's', score_text(entry.stale_us), 'x', score_text(entry.error_us),
+               'k', score_text(entry.keep_us), 'w', score_text(soft_us))
+end
+
 local function usable_entry()
     local entry = entry_read(KEYS[2])
     if not entry then
         return nil
     end
+    local is_gone, soft = is_void(KEYS[1], epoch, floor, entry.epoch, entry.tags)
     entry.elapsed_us = math.max(0, now_us - entry.stored_us)
-    if score_text(entry.stored_us) == damaged or entry.elapsed_us >= math.max(entry.fresh_us, entry.stale_us, entry.error_us, entry.keep_us) or
-        is_outdated(KEYS[1], epoch, floor, entry.epoch, entry.tags) then
+    if is_gone or score_text(entry.stored_us) == damaged or
+        entry.elapsed_us >= math.max(entry.fresh_us, entry.stale_us, entry.error_us, entry.keep_us) then
         redis.call('UNLINK', KEYS[2])
         return nil
+    end
+    if soft > entry.shown_epoch then
+        end_freshness(entry, soft)
     end
     return entry
 end
@@ -70,7 +89,7 @@ end
 
 local flight = flight_read(KEYS[3], lease_ms)
 local declared = {unpack(ARGV, 7)}
-local is_void = flight and flight.kind == 'L' and is_outdated(KEYS[1], epoch, floor, flight.epoch, declared)
+local is_late = flight and flight.kind == 'L' and is_overtaken(KEYS[1], epoch, floor, flight.epoch, declared)
 
 -- What those who wait for an earlier, failed load will want to know when they come; or how long a pass marker had still to go.
 local function memory_of(past)
@@ -96,7 +115,7 @@ local function take()
 end
 
 if entry and entry.elapsed_us < entry.stale_us then
-    if flight and not is_void then
+    if flight and not is_late then
         return answer('stale')
     end
     take()
@@ -106,7 +125,7 @@ end
 if flight and flight.kind == 'F' and (flight.token == waited or (entry and entry.elapsed_us < entry.error_us)) then
     return answer('failed', nil, nil, nil, flight.status)
 end
-if flight and flight.kind == 'L' and not is_void then
+if flight and flight.kind == 'L' and not is_late then
     if flight.waiting == 'p' then
         return answer('pass')
     end

@@ -10,7 +10,7 @@
 -- ARGV[5]  status that the waiters of a failed load share
 -- ARGV[6]  ms: how long `failed` and `uncacheable` are remembered (0: not at all); the new lease for `renew`
 -- ARGV[7]  channel and ARGV[8] message that wake
--- returns  {epoch, floor, more, {tag, epoch, ...}, held 0|1}; the first four as in admit.lua
+-- returns  {epoch, floor, more, {member, epoch, ...}, held 0|1}; the first four as in admit.lua
 --
 -- Only with the right token; without it nothing is done. Whatever marks the outcome takes the flight's place in one step, so that
 -- nobody can begin in between. An uncacheable response takes the copy that it was to replace with it. A load of a key whose last

@@ -144,7 +144,7 @@ static void invalidate(struct admin_request *request, struct slice body)
         refuse(request->client, 400, "bad_tags", flaw);
     else
         request->invalidation =
-            invalidator_ask(request->admin->invalidator, tags, count, on_invalidated, request);
+            invalidator_ask(request->admin->invalidator, tags, count, 0, on_invalidated, request);
     json_object_put(parsed);
 }
 

@@ -9,7 +9,7 @@ struct aftermath {
     struct link link;
     struct stream *stream;
     struct slice *tags; /* in the same allocation */
-    size_t tag_count;
+    size_t tag_count, soft_count;
 };
 
 struct aftermaths {
@@ -27,7 +27,8 @@ static void end(struct aftermath *aftermath, bool invalidates)
 {
     if (invalidates) {
         struct invalidation *invalidation =
-            invalidator_ask(aftermath->all->invalidator, aftermath->tags, aftermath->tag_count, NULL, NULL);
+            invalidator_ask(aftermath->all->invalidator, aftermath->tags, aftermath->tag_count,
+                            aftermath->soft_count, NULL, NULL);
 
         invalidation_forget(&invalidation);
     }
@@ -73,13 +74,14 @@ static struct aftermath *aftermath_new(const struct slice *tags, size_t tag_coun
 }
 
 bool aftermath_begin(struct aftermaths *aftermaths, struct stream **stream, const struct slice *tags,
-                     size_t tag_count)
+                     size_t tag_count, size_t soft_count)
 {
     struct aftermath *aftermath;
 
     if (!stream_outlives_client(*stream))
         return false;
     aftermath = aftermath_new(tags, tag_count);
+    aftermath->soft_count = soft_count;
     aftermath->all = aftermaths;
     aftermath->stream = *stream;
     *stream = NULL;

@@ -67,11 +67,11 @@ struct exchange {
     bool is_shaped;     /* conditions and range are ours to obey: the upstream is not told of them */
     struct load_plan plan;
     struct rider rider;
-    struct store_call *peek;   /* a look at the store that loads nothing */
-    struct object *basis;      /* held: the upstream is asked whether it is still the same */
-    struct stream *alone;      /* owned */
-    struct slice *change_tags; /* what the request invalidates, if it comes about */
-    size_t change_tag_count;
+    struct store_call *peek;                    /* a look at the store that loads nothing */
+    struct object *basis;                       /* held: the upstream is asked whether it is still the same */
+    struct stream *alone;                       /* owned */
+    struct slice *change_tags;                  /* what the request invalidates, if it comes about */
+    size_t change_tag_count, soft_change_count; /* the first are invalidated softly */
     struct invalidation *invalidation;
     bool is_cache_route;
 

@@ -170,10 +170,7 @@ static void start_probe(struct flight *flight, struct object *object)
 
 static bool answer_is_outdated(const struct flight *flight, const struct lookup_answer *answer)
 {
-    struct near *near = flight->all->store->near;
-
-    return answer->object != NULL &&
-           near_is_outdated(near, answer->object->epoch, answer->object->tags, answer->object->tag_count);
+    return answer->object != NULL && near_outdates(flight->all->store->near, answer->object);
 }
 
 static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer *given)

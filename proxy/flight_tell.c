@@ -62,8 +62,7 @@ static bool has_copy_until(const struct flight *flight, struct mono_ms until)
 {
     const struct object *copy = flight->stand_in;
 
-    return loop_now(flight->all->loop).ms < until.ms &&
-           !near_is_outdated(flight->all->store->near, copy->epoch, copy->tags, copy->tag_count);
+    return loop_now(flight->all->loop).ms < until.ms && !near_outdates(flight->all->store->near, copy);
 }
 
 bool flight_may_stand_in(const struct flight *flight)

@@ -17,9 +17,9 @@ enum {
 
 struct invalidation {
     struct invalidator *invalidator;
-    struct link link;   /* in asking or kept */
-    struct slice *tags; /* in the same allocation */
-    size_t count;
+    struct link link;         /* in asking or kept */
+    struct slice *tags;       /* in the same allocation */
+    size_t count, soft_count; /* the first are soft */
     void (*done)(void *arg, int64_t epoch);
     void *arg;
     struct store_call *call;
@@ -67,7 +67,7 @@ static void stamp_locally(struct invalidation *invalidation)
     int64_t epoch = near_epoch(near);
 
     for (size_t i = 0; i < invalidation->count; i++) {
-        struct tag_stamp stamp = {invalidation->tags[i], epoch + 1};
+        struct tag_stamp stamp = {invalidation->tags[i], epoch + 1, i < invalidation->soft_count};
 
         near_apply(near, epoch, 0, &stamp, 1);
     }
@@ -86,7 +86,7 @@ static struct link *bucket_of(const struct invalidation *invalidation)
 
 static bool has_same_tags(const struct invalidation *a, const struct invalidation *b)
 {
-    if (a->count != b->count)
+    if (a->count != b->count || a->soft_count != b->soft_count)
         return false;
     for (size_t i = 0; i < a->count; i++)
         if (!slice_eq(a->tags[i], b->tags[i]))
@@ -233,7 +233,7 @@ static void send(struct invalidation *invalidation)
         invalidator->asking_first++;
     list_append(&invalidator->asking, &invalidation->link);
     invalidation->call = store_invalidate(invalidator->store, invalidation->tags, invalidation->count,
-                                          on_invalidated, invalidation);
+                                          invalidation->soft_count, on_invalidated, invalidation);
 }
 
 struct invalidator *invalidator_new(struct loop *loop, struct store *store, struct stats *stats)
@@ -267,7 +267,7 @@ void invalidator_free(struct invalidator *invalidator)
 }
 
 struct invalidation *invalidator_ask(struct invalidator *invalidator, const struct slice *tags, size_t count,
-                                     void (*done)(void *arg, int64_t epoch), void *arg)
+                                     size_t soft_count, void (*done)(void *arg, int64_t epoch), void *arg)
 {
     size_t bytes = sizeof(struct invalidation) + count * sizeof(struct slice), at = bytes;
     struct invalidation *invalidation;
@@ -278,6 +278,7 @@ struct invalidation *invalidator_ask(struct invalidator *invalidator, const stru
     invalidation->invalidator = invalidator;
     invalidation->tags = (struct slice *)(invalidation + 1);
     invalidation->count = count;
+    invalidation->soft_count = soft_count;
     for (size_t i = 0; i < count; i++) {
         char *copy = (char *)invalidation + at;
 

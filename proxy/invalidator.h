@@ -20,7 +20,7 @@ void invalidator_free(struct invalidator *invalidator);
 /* `done` runs exactly once, never inside this call: with the epoch, or with epoch -1 where it is kept for
  * later. */
 struct invalidation *invalidator_ask(struct invalidator *invalidator, const struct slice *tags, size_t count,
-                                     void (*done)(void *arg, int64_t epoch), void *arg);
+                                     size_t soft_count, void (*done)(void *arg, int64_t epoch), void *arg);
 /* Takes the handle: `done` will not run. The invalidation goes on. NULL is fine. */
 void invalidation_forget(struct invalidation **invalidation);
 size_t

@@ -50,7 +50,9 @@ struct near {
     size_t budget_bytes, max_object_bytes;
     struct tag_table *tags;
     pthread_mutex_t
-        changing; /* one change of the tag table at a time, so that epochs are published in order */
+        changing;     /* one change of the tag table at a time, so that epochs are published in order */
+    int64_t ahead_us; /* of the monotonic clock, with are_dated; fixed before a second thread looks */
+    bool are_dated;
     _Atomic int64_t epoch;
     _Atomic int64_t version;        /* of the tag table; read on every find, written only with `changing` */
     _Atomic size_t bytes;           /* objects, nodes and chains; the tag table counts itself */
@@ -115,16 +117,42 @@ static void free_node(struct near *near, struct node *node)
     free(node);
 }
 
-/* Under the lock of the object's shard. */
-static bool is_valid(struct near *near, struct object *object)
+/* The soft stamp that the object's moments do not show yet, or 0. */
+static int64_t unseen_soft(struct near *near, const struct object *object)
+{
+    int64_t soft = tag_table_soft(near->tags, object->tag_prints, object->tag_count);
+
+    return soft > object->aged_epoch ? soft : 0;
+}
+
+/* A soft stamp's moment, or now where that has yet to come: an epoch may be ahead of the clock. */
+static struct mono_ms moment_of(const struct near *near, int64_t epoch, struct mono_ms now)
+{
+    int64_t ms = (epoch - near->ahead_us) / 1000;
+
+    return (struct mono_ms){ms < now.ms ? ms : now.ms};
+}
+
+/* Under the lock of the node's shard: can what it holds be handed out? A soft stamp may exchange it; the former
+ * object is then `*replaced_out`, to be released without the lock. */
+static bool is_valid(struct near *near, struct node *node, struct mono_ms now, struct object **replaced_out)
 {
     int64_t version = atomic_load(&near->version); /* before the stamps */
+    struct object *object = node->object;
+    int64_t soft;
 
     if (atomic_load_explicit(&object->checked_version, memory_order_relaxed) == version)
         return true;
     if (tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count))
         return false;
-    atomic_store_explicit(&object->checked_version, version, memory_order_relaxed);
+    soft = unseen_soft(near, object);
+    if (soft != 0) {
+        if (!near->are_dated)
+            return false;
+        node->object = object_aged(object, moment_of(near, soft, now), soft);
+        *replaced_out = object;
+    }
+    atomic_store_explicit(&node->object->checked_version, version, memory_order_relaxed);
     return true;
 }
 
@@ -132,26 +160,25 @@ struct object *near_find(struct near *near, const struct key32 *key, struct mono
 {
     uint64_t hash = hash_key(near, key);
     struct shard *shard = shard_of(near, hash);
-    struct object *found = NULL;
+    struct object *found = NULL, *replaced = NULL;
     struct node *dropped = NULL;
 
     pthread_mutex_lock(&shard->lock);
     struct node **link = find_link(near, shard, hash, key);
 
     if (*link != NULL) {
-        struct object *object = (*link)->object;
-
-        if (now.ms >= object_gone_at(object).ms) {
+        if (now.ms >= object_gone_at((*link)->object).ms) {
             dropped = take_out(near, shard, link);
-        } else if (!is_valid(near, object)) {
+        } else if (!is_valid(near, *link, now, &replaced)) {
             dropped = take_out(near, shard, link);
             shard->invalidated++;
         } else {
             sieve_touch(&(*link)->queue);
-            found = object_hold(object);
+            found = object_hold((*link)->object);
         }
     }
     pthread_mutex_unlock(&shard->lock);
+    object_release(&replaced); /* costs as much as the one in its place */
     free_node(near, dropped);
     return found;
 }
@@ -224,7 +251,8 @@ void near_put(struct near *near, struct object *object)
     struct shard *shard = shard_of(near, hash);
     struct node *fresh, *replaced = NULL;
 
-    if (tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count))
+    if (tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count) ||
+        (!near->are_dated && unseen_soft(near, object) != 0))
         return;
     if (object->footprint_bytes > near->max_object_bytes || !make_room(near, cost_bytes(object))) {
         near_drop(near, &object->key); /* what it would have replaced is no longer the truth */
@@ -309,12 +337,13 @@ void near_apply(struct near *near, int64_t epoch, int64_t floor, const struct ta
     pthread_mutex_lock(&near->changing);
     has_news = tag_table_raise_floor(near->tags, floor);
     for (size_t i = 0; i < count; i++)
-        has_news |= tag_table_stamp(near->tags, tag_print(stamps[i].tag), stamps[i].epoch);
+        has_news |= tag_table_stamp(near->tags, tag_print(stamps[i].tag), stamps[i].epoch, stamps[i].is_soft);
     publish(near, epoch, has_news);
     pthread_mutex_unlock(&near->changing);
 }
 
-int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_count, int64_t wall_us)
+int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_count, size_t soft_count,
+                        int64_t wall_us)
 {
     int64_t epoch;
 
@@ -323,21 +352,39 @@ int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_
     if (epoch < wall_us)
         epoch = wall_us;
     for (size_t i = 0; i < tag_count; i++)
-        tag_table_stamp(near->tags, tag_print(tags[i]), epoch);
+        tag_table_stamp(near->tags, tag_print(tags[i]), epoch, i < soft_count);
     publish(near, epoch, true);
     pthread_mutex_unlock(&near->changing);
     return epoch;
 }
 
-bool near_is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count)
+static bool is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count,
+                        bool soft_counts)
 {
     for (size_t i = 0; i < tag_count; i++) {
         uint64_t print = tag_print(tags[i]);
 
-        if (tag_table_outdates(near->tags, epoch, &print, 1))
+        if ((soft_counts && tag_table_soft(near->tags, &print, 1) > epoch) ||
+            tag_table_outdates(near->tags, epoch, &print, 1))
             return true;
     }
     return tag_table_outdates(near->tags, epoch, NULL, 0); /* the floor, after the stamps */
+}
+
+bool near_is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count)
+{
+    return is_outdated(near, epoch, tags, tag_count, true);
+}
+
+bool near_is_void(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count)
+{
+    return is_outdated(near, epoch, tags, tag_count, false);
+}
+
+bool near_outdates(struct near *near, const struct object *object)
+{
+    return unseen_soft(near, object) != 0 ||
+           tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count);
 }
 
 struct near_figures near_count(struct near *near)
@@ -398,6 +445,12 @@ struct near *near_new(size_t budget_bytes, size_t max_object_bytes)
     atomic_init(&near->version, 1); /* an object that was never checked says 0 */
     atomic_init(&near->bytes, sizeof(*near) + SHARDS * chains * sizeof(struct node *));
     return near;
+}
+
+void near_date_epochs(struct near *near, int64_t ahead_us)
+{
+    near->are_dated = true;
+    near->ahead_us = ahead_us;
 }
 
 void near_free(struct near *near)

@@ -3,7 +3,9 @@
  * With the memory store this is the store of entries itself and its tag table is the only one. With Redis it
  * mirrors: objects are copies, and the stamps that every store answer brings are applied before the answer is
  * acted upon. An object is valid while no tag of it has a stamp above its epoch and its epoch is not below
- * the floor. Shared by all threads: sharded, a mutex each, held for no call out. Eviction is SIEVE
+ * the floor. A soft stamp above its epoch ends its freshness: where epochs are moments of this process (the
+ * memory store) it goes on as a stale one; a copy of what Redis has is dropped, for Redis knows what is left
+ * of it. Shared by all threads: sharded, a mutex each, held for no call out. Eviction is SIEVE
  * (policies/sieve).
  */
 #ifndef WEIR_NEAR_H
@@ -16,12 +18,16 @@ struct near;
 struct tag_stamp {
     struct slice tag;
     int64_t epoch;
+    bool is_soft;
 };
 
 /* The budget counts everything: objects, their bookkeeping, and the tag table, which is bounded by a share of
  * it. */
 struct near *near_new(size_t budget_bytes, size_t max_object_bytes);
 void near_free(struct near *near);
+/* Memory store only, before any thread looks: epochs are microseconds of this process's monotonic clock, and so much
+ * ahead of it. */
+void near_date_epochs(struct near *near, int64_t ahead_us);
 
 /* Held reference or NULL. Gone (past every lifetime) and invalidated objects are dropped on the way. */
 struct object *near_find(struct near *near, const struct key32 *key, struct mono_ms now);
@@ -36,10 +42,17 @@ int64_t near_epoch(const struct near *near); /* the highest epoch this process h
  * thread is given an object that they invalidate. */
 void near_apply(struct near *near, int64_t epoch, int64_t floor, const struct tag_stamp *stamps,
                 size_t count);
-/* Would a load that began at `epoch` and carries these tags be invalid by now? */
+/* Did an invalidation, hard or soft, overtake a load that began at `epoch` and carries these tags? Whoever asks after
+ * that waits for another. */
 bool near_is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count);
-/* Memory store only: the next epoch, max(previous + 1, wall_us), stamped on each tag in one step. */
-int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_count, int64_t wall_us);
+/* Would what it loaded be invalid? Soft invalidations do not count: it may be stored, and is stale. */
+bool near_is_void(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count);
+/* Is there an invalidation, hard or soft, that this object's moments and validity do not show? */
+bool near_outdates(struct near *near, const struct object *object);
+/* Memory store only: the next epoch, max(previous + 1, wall_us), stamped on each tag in one step, on the first
+ * `soft_count` softly. */
+int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_count, size_t soft_count,
+                        int64_t wall_us);
 
 struct near_figures {
     size_t objects, bytes, budget_bytes, tags;

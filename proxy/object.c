@@ -131,7 +131,7 @@ struct object *object_new(const struct key32 *key, int64_t epoch, int status, co
     }
     atomic_init(&object->refs, 1);
     object->key = *key;
-    object->epoch = epoch;
+    object->epoch = object->aged_epoch = epoch;
     object->status = status;
     object->headers = own_headers;
     object->header_count = header_count;
@@ -142,6 +142,23 @@ struct object *object_new(const struct key32 *key, int64_t epoch, int status, co
     hold_body(object, (struct block **)(void *)(memory + blocks_at), blocks, block_count);
     set_moments(object, lifetimes, now);
     return object;
+}
+
+struct object *object_aged(const struct object *object, struct mono_ms stale_at, int64_t aged_epoch)
+{
+    static const struct lifetimes none = {0};
+    struct object *aged =
+        object_new(&object->key, object->epoch, object->status, object->headers, object->header_count,
+                   object->tags, object->tag_count, object->blocks, object->block_count, &none, stale_at);
+    int64_t early_ms = object->fresh_until.ms > stale_at.ms ? object->fresh_until.ms - stale_at.ms : 0;
+
+    aged->aged_epoch = aged_epoch;
+    aged->fresh_until.ms = object->fresh_until.ms - early_ms;
+    aged->stale_until.ms = object->stale_until.ms - early_ms;
+    aged->error_until.ms = object->error_until.ms - early_ms;
+    aged->keep_until = object_gone_at(object);
+    aged->born = object->born;
+    return aged;
 }
 
 struct object *object_hold(struct object *object)

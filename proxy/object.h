@@ -43,7 +43,8 @@ struct lifetimes { /* in ms from the moment the store took the entry; each count
 struct object {
     _Atomic int refs;
     struct key32 key;
-    int64_t epoch; /* the store's epoch when its load began */
+    int64_t epoch;      /* the store's epoch when its load began */
+    int64_t aged_epoch; /* soft invalidations up to here are in its moments already; >= epoch */
     int status;
     const struct header *headers; /* as sent to clients, end-to-end only, without age */
     size_t header_count;
@@ -67,6 +68,9 @@ struct object *object_new(const struct key32 *key, int64_t epoch, int status, co
                           size_t header_count, const struct slice *tags, size_t tag_count,
                           struct block *const *blocks, size_t block_count, const struct lifetimes *lifetimes,
                           struct mono_ms now);
+/* The same response, its body shared, whose freshness ended at `stale_at` at the latest: what is left after that of its
+ * windows begins there. To be validated it stays as good as it was. One reference. */
+struct object *object_aged(const struct object *object, struct mono_ms stale_at, int64_t aged_epoch);
 struct object *object_hold(struct object *object);
 void object_release(struct object **object); /* NULL is fine; takes and nulls it */
 struct mono_ms

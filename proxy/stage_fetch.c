@@ -178,8 +178,9 @@ static bool starts_invalidation(struct exchange *exchange)
         named_uris(exchange, exchange->alone, exchange->change_tags, exchange->change_tag_count);
     if (exchange->change_tag_count == 0)
         return false;
-    exchange->invalidation = invalidator_ask(exchange->story->invalidator, exchange->change_tags,
-                                             exchange->change_tag_count, on_invalidated, exchange);
+    exchange->invalidation =
+        invalidator_ask(exchange->story->invalidator, exchange->change_tags, exchange->change_tag_count,
+                        exchange->soft_change_count, on_invalidated, exchange);
     return true;
 }
 
@@ -225,7 +226,7 @@ static void invalidate_in_doubt(struct exchange *exchange)
     if (exchange->change_tag_count == 0 || !fault_leaves_doubt(exchange->alone->fault))
         return;
     invalidation = invalidator_ask(exchange->story->invalidator, exchange->change_tags,
-                                   exchange->change_tag_count, NULL, NULL);
+                                   exchange->change_tag_count, exchange->soft_change_count, NULL, NULL);
     invalidation_forget(&invalidation);
 }
 
@@ -260,8 +261,9 @@ void stage_fetch_left(struct exchange *exchange)
     bool awaits_outcome =
         exchange->alone != NULL && !exchange->alone->has_head && exchange->change_tag_count > 0;
 
-    if (!awaits_outcome || !aftermath_begin(exchange->story->aftermaths, &exchange->alone,
-                                            exchange->change_tags, exchange->change_tag_count))
+    if (!awaits_outcome ||
+        !aftermath_begin(exchange->story->aftermaths, &exchange->alone, exchange->change_tags,
+                         exchange->change_tag_count, exchange->soft_change_count))
         stream_disown(&exchange->alone, true);
 }
 

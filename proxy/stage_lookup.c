@@ -261,8 +261,7 @@ static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *a
     bool is_there = fault == FAULT_NONE && answer->object != NULL && !object_is_rule(answer->object) &&
                     (answer->kind == LOOKUP_FRESH || answer->kind == LOOKUP_STALE) &&
                     suits(exchange, answer->object) &&
-                    !near_is_outdated(exchange->story->store->near, answer->object->epoch,
-                                      answer->object->tags, answer->object->tag_count);
+                    !near_outdates(exchange->story->store->near, answer->object);
 
     exchange->peek = NULL;
     if (is_rule && variant_follow_rule(plan_of(exchange), answer->object)) {

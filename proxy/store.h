@@ -111,7 +111,7 @@ struct store_ops {
     struct store_call *(*renew)(struct store *, const struct key32 *, struct load_token, int64_t lease_ms,
                                 release_done *, void *arg);
     struct store_call *(*invalidate)(struct store *, const struct slice *tags, size_t count,
-                                     invalidate_done *, void *arg);
+                                     size_t soft_count, invalidate_done *, void *arg);
     void (*free)(struct store *);
 };
 
@@ -168,10 +168,12 @@ static inline struct store_call *store_renew(struct store *s, const struct key32
 {
     return s->ops->renew(s, key, token, lease_ms, done, arg);
 }
+/* Of what carries one of the tags and was loaded before, nothing is served any more; where only the first
+ * `soft_count` name it, it is stale from now on. */
 static inline struct store_call *store_invalidate(struct store *s, const struct slice *tags, size_t count,
-                                                  invalidate_done *done, void *arg)
+                                                  size_t soft_count, invalidate_done *done, void *arg)
 {
-    return s->ops->invalidate(s, tags, count, done, arg);
+    return s->ops->invalidate(s, tags, count, soft_count, done, arg);
 }
 /* Takes the handle: its callback will not run. The operation itself may still happen. NULL is fine. */
 void store_cancel(struct store_call **call);

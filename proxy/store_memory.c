@@ -154,7 +154,8 @@ struct memory_call {
     struct object *object; /* held */
     enum release_reason why;
     int status;
-    int64_t lasts_ms; /* a marker or a lease */
+    int64_t lasts_ms;  /* a marker or a lease */
+    size_t soft_count; /* of an invalidation's tags, the first */
     struct slice own_tags[OWN_TAGS];
     char own_bytes[OWN_TAG_BYTES];
     struct slice *more_tags; /* instead of own_tags, with the bytes behind them; allocated */
@@ -292,12 +293,13 @@ static struct store_call *start_renew(struct store *store, const struct key32 *k
 }
 
 static struct store_call *start_invalidate(struct store *store, const struct slice *tags, size_t count,
-                                           invalidate_done *done, void *arg)
+                                           size_t soft_count, invalidate_done *done, void *arg)
 {
     struct memory_call *call = start(store, OP_INVALIDATE, arg);
 
     call->done.invalidate = done;
     copy_tags(call, tags, count);
+    call->soft_count = soft_count;
     return &call->call;
 }
 
@@ -397,8 +399,8 @@ static void carry_out_renew(struct memory_store *self, struct memory_call *call)
 
 static void carry_out_invalidate(struct memory_store *self, struct memory_call *call)
 {
-    int64_t epoch =
-        near_invalidate(self->memory->near, call->ask.tags, call->ask.tag_count, store_us(self->memory));
+    int64_t epoch = near_invalidate(self->memory->near, call->ask.tags, call->ask.tag_count, call->soft_count,
+                                    store_us(self->memory));
 
     if (!call->call.is_cancelled && call->done.invalidate != NULL)
         call->done.invalidate(call->arg, FAULT_NONE, epoch);
@@ -533,6 +535,7 @@ struct store_memory *store_memory_new(struct near *near)
     memory->limits = limit_table_new(MOST_TRACKED_KEYS);
     memory->read_us = clock_mono_us;
     memory->wall_ahead_us = clock_wall_us() - clock_mono_us();
+    near_date_epochs(near, memory->wall_ahead_us);
     pthread_mutex_init(&memory->members_lock, NULL);
     return memory;
 }
@@ -542,6 +545,7 @@ void store_memory_use_clock(struct store_memory *memory, int64_t (*read_us)(void
     CHECK(memory->members == NULL);
     memory->read_us = read_us;
     memory->wall_ahead_us = 0;
+    near_date_epochs(memory->near, 0);
 }
 
 void store_memory_free(struct store_memory *memory)

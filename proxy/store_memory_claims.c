@@ -245,7 +245,7 @@ enum fill_result claims_fill(struct claims *claims, const struct key32 *key, str
         /* not what the object says of itself, save that its load began before its lock was taken */
         int64_t began = object->epoch < claim->epoch ? object->epoch : claim->epoch;
 
-        if (near_is_outdated(claims->near, began, object->tags, object->tag_count)) {
+        if (near_is_void(claims->near, began, object->tags, object->tag_count)) {
             result = FILL_INVALIDATED;
         } else {
             near_put(claims->near, object);

@@ -105,6 +105,6 @@ struct store_call *redis_store_release(struct store *, const struct key32 *, str
 struct store_call *redis_store_renew(struct store *, const struct key32 *, struct load_token,
                                      int64_t lease_ms, release_done *, void *arg);
 struct store_call *redis_store_invalidate(struct store *, const struct slice *tags, size_t count,
-                                          invalidate_done *, void *arg);
+                                          size_t soft_count, invalidate_done *, void *arg);
 
 #endif

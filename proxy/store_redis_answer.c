@@ -89,20 +89,34 @@ static bool read_number(const struct redis_reply *reply, int64_t least, int64_t 
 
 /* ---- news ---- */
 
+/* A member of the tag table: 't' or, stamped softly, 's', and the tag. */
+static bool read_member(struct slice member, struct tag_stamp *out)
+{
+    if (member.len == 0 || (member.base[0] != 't' && member.base[0] != 's'))
+        return false;
+    out->is_soft = member.base[0] == 's';
+    out->tag = slice_of(member.base + 1, member.len - 1);
+    return true;
+}
+
 static bool read_stamps(const struct redis_reply *list, struct store_news *out)
 {
     if (list->kind != REDIS_LIST || list->count % 2 != 0 || list->count > 2 * ANSWER_MAX_STAMPS)
         return false;
     out->stamp_count = list->count / 2;
     for (size_t i = 0; i < out->stamp_count; i++) {
-        const struct redis_reply *tag = list->items[2 * i];
+        const struct redis_reply *member = list->items[2 * i];
 
-        if (tag->kind != REDIS_TEXT ||
+        if (member->kind != REDIS_TEXT || !read_member(member->text, &out->stamps[i]) ||
             !read_number(list->items[2 * i + 1], 0, STORE_LAST_US, &out->stamps[i].epoch))
             return false;
-        out->stamps[i].tag = tag->text;
     }
     return true;
+}
+
+int64_t answer_epoch(const struct redis_reply *reply)
+{
+    return reply->items[0]->integer;
 }
 
 bool answer_read_news(const struct redis_reply *reply, struct store_news *out)
@@ -272,18 +286,18 @@ bool message_read_invalidation(struct slice message, struct invalidation_message
 {
     if (!cut_number(&message, ' ', &out->previous) || !cut_number(&message, ' ', &out->epoch))
         return false;
-    out->tags = message;
+    out->stamps = message;
     return out->previous < out->epoch;
 }
 
-bool message_next_tag(struct slice *tags, struct slice *tag)
+bool message_next_stamp(struct slice *stamps, struct tag_stamp *out)
 {
-    struct slice rest = *tags;
+    struct slice rest = *stamps;
     int64_t len;
 
-    if (!cut_number(&rest, ':', &len) || (uint64_t)len > rest.len)
+    if (!cut_number(&rest, ':', &len) || (uint64_t)len > rest.len ||
+        !read_member(slice_of(rest.base, (size_t)len), out))
         return false;
-    *tag = slice_of(rest.base, (size_t)len);
-    *tags = slice_of(rest.base + len, rest.len - (size_t)len);
+    *stamps = slice_of(rest.base + len, rest.len - (size_t)len);
     return true;
 }

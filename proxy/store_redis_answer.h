@@ -28,6 +28,7 @@ struct store_news {
 };
 
 bool answer_read_news(const struct redis_reply *reply, struct store_news *out);
+int64_t answer_epoch(const struct redis_reply *reply); /* of one that answer_read_news() has taken */
 
 /* Answers of tuples[0..count): `admitted` and the states, of which there is room for each charge, are
  * written. */
@@ -53,13 +54,13 @@ bool message_read_key(struct slice message, struct key32 *out);
 
 struct invalidation_message { /* see lua/invalidate.lua */
     int64_t previous, epoch;
-    struct slice tags; /* for message_next_tag() */
+    struct slice stamps; /* for message_next_stamp() */
 };
 
 bool message_read_invalidation(struct slice message, struct invalidation_message *out);
-/* The next tag, cut off `*tags`. False at the end, and also where there is none although there are bytes:
- * compare the length. */
-bool message_next_tag(struct slice *tags, struct slice *tag);
+/* The next tag and its kind, cut off `*stamps`. False at the end, and also where there is none although there are
+ * bytes: compare the length. */
+bool message_next_stamp(struct slice *stamps, struct tag_stamp *out);
 
 void token_write(struct load_token token, char out[TOKEN_HEX_BYTES]);
 void key_write(const struct key32 *key, char out[KEY_HEX_BYTES]);

@@ -35,7 +35,10 @@ struct cache_op { /* of one key; each operation uses what it needs */
             struct mono_ms orphaned_until; /* set: an orphan, which is tried until then */
             bool is_waiting;               /* for the server */
         } release;
-        invalidate_done *invalidated;
+        struct {
+            invalidate_done *done;
+            size_t soft_count; /* of the tags, the first */
+        } invalidate;
     };
     struct slice *tags; /* own, in one allocation */
     size_t tag_count;

@@ -283,8 +283,10 @@ static bool compose_invalidate(void *arg, struct redis_words *words)
     words_add_text(words, shared->tags_key);
     words_add_begin(words, shared->near);
     words_add_text(words, shared->invalidation_channel);
-    for (size_t i = 0; i < op->tag_count; i++)
-        redis_words_borrow(words, op->tags[i]);
+    for (size_t i = 0; i < op->tag_count; i++) {
+        redis_words_add(words, i < op->invalidate.soft_count ? SLICE("s") : SLICE("t"));
+        redis_words_borrow_more(words, op->tags[i]);
+    }
     return true;
 }
 
@@ -300,16 +302,17 @@ static void on_invalidate(void *arg, enum fault fault, const struct redis_reply 
         fault = FAULT_STORE_NONSENSE;
     op_settle(&op->op, fault);
     if (!op->op.call.is_cancelled)
-        op->invalidated(op->arg, fault, epoch);
+        op->invalidate.done(op->arg, fault, epoch);
     op_end(&op->op);
 }
 
 struct store_call *redis_store_invalidate(struct store *handle, const struct slice *tags, size_t count,
-                                          invalidate_done *done, void *arg)
+                                          size_t soft_count, invalidate_done *done, void *arg)
 {
     struct cache_op *op = cache_op_new(handle, OP_INVALIDATE, NULL, (struct load_token){0, 0}, arg);
 
-    op->invalidated = done;
+    op->invalidate.done = done;
+    op->invalidate.soft_count = soft_count;
     cache_op_copy_tags(op, tags, count);
     return cache_op_run(op, op->op.store->shared->scripts.invalidate, compose_invalidate, on_invalidate);
 }

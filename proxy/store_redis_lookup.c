@@ -47,7 +47,7 @@ static struct block *block_of(struct slice body)
 /* The stored response, one reference, or NULL where the bytes are none of ours. Its moments count from the
  * time at which the lookup was started, which was before the store read its clock: never later than the
  * store's own. */
-static struct object *decode(const struct cache_op *op, const struct lookup_reply *reply)
+static struct object *decode(const struct cache_op *op, const struct lookup_reply *reply, int64_t epoch)
 {
     struct lifetimes left = {reply->fresh_us / 1000, reply->stale_us / 1000, reply->error_us / 1000,
                              reply->age_us / 1000, 0};
@@ -63,6 +63,8 @@ static struct object *decode(const struct cache_op *op, const struct lookup_repl
     body = view.body.len > 0 ? block_of(view.body) : NULL;
     object = object_new(&op->key, view.epoch, view.status, view.headers, view.header_count, view.tags,
                         view.tag_count, &body, body != NULL, &left, op->op.started);
+    object->aged_epoch =
+        epoch > view.epoch ? epoch : view.epoch; /* what is left of its times shows all that came before */
     block_release(&body);
     return object;
 }
@@ -93,7 +95,7 @@ static enum fault take_lookup(struct cache_op *op, const struct redis_reply *rep
         !is_same_token(wire->token, op->token))
         return FAULT_STORE_NONSENSE; /* a lock is taken by its owner's name only */
     if (wire->entry.len > 0)
-        *object_out = decode(op, wire);
+        *object_out = decode(op, wire, answer_epoch(reply));
     return FAULT_NONE;
 }
 

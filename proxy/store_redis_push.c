@@ -123,13 +123,13 @@ static void missed(struct push *push)
 
 /* ---- messages ---- */
 
-static bool apply_tags(struct near *near, const struct invalidation_message *message)
+static bool apply_stamps(struct near *near, const struct invalidation_message *message)
 {
     struct tag_stamp stamps[TAGS_A_TIME];
-    struct slice rest = message->tags;
+    struct slice rest = message->stamps;
     size_t count = 0;
 
-    while (message_next_tag(&rest, &stamps[count].tag)) {
+    while (message_next_stamp(&rest, &stamps[count])) {
         stamps[count++].epoch = message->epoch;
         if (count == TAGS_A_TIME) {
             near_apply(near, 0, 0, stamps, count);
@@ -142,7 +142,7 @@ static bool apply_tags(struct near *near, const struct invalidation_message *mes
 
 static void apply(struct push *push, const struct invalidation_message *message)
 {
-    if (!apply_tags(push->shared->near, message)) {
+    if (!apply_stamps(push->shared->near, message)) {
         missed(push);
         return;
     }

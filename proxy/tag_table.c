@@ -18,8 +18,8 @@ enum { SHARDS = 16, FIRST_ROOM = 32, FORGET_AT_ONCE = 2 };
 
 struct stamp {
     uint64_t print;
-    int64_t epoch;
-    uint32_t next; /* in its chain, or among the free ones */
+    int64_t hard, soft; /* 0: never */
+    uint32_t next;      /* in its chain, or among the free ones */
     uint32_t older, newer;
 };
 
@@ -52,6 +52,11 @@ static struct tag_shard *shard_of(struct tag_table *table, uint64_t hash)
 static uint32_t *chain_of(struct tag_shard *shard, uint64_t hash)
 {
     return &shard->chains[(hash >> 28) & (shard->room - 1)];
+}
+
+static int64_t last_of(const struct stamp *stamp)
+{
+    return stamp->hard > stamp->soft ? stamp->hard : stamp->soft;
 }
 
 static size_t bytes_for(uint32_t room)
@@ -111,7 +116,7 @@ static void forget_oldest(struct tag_table *table, struct tag_shard *shard)
     uint32_t at = shard->oldest;
     uint32_t *link = chain_of(shard, mix(table, shard->stamps[at].print));
 
-    tag_table_raise_floor(table, shard->stamps[at].epoch);
+    tag_table_raise_floor(table, last_of(&shard->stamps[at]));
     while (*link != at)
         link = &shard->stamps[*link].next;
     *link = shard->stamps[at].next;
@@ -130,7 +135,7 @@ static uint32_t find(const struct tag_table *table, struct tag_shard *shard, uin
     return at;
 }
 
-static void add(struct tag_table *table, struct tag_shard *shard, uint64_t print, int64_t epoch)
+static uint32_t add(struct tag_table *table, struct tag_shard *shard, uint64_t print)
 {
     uint32_t at, *chain;
 
@@ -145,34 +150,36 @@ static void add(struct tag_table *table, struct tag_shard *shard, uint64_t print
         at = ++shard->used;
     }
     chain = chain_of(shard, mix(table, print));
-    shard->stamps[at] = (struct stamp){.print = print, .epoch = epoch, .next = *chain};
+    shard->stamps[at] = (struct stamp){.print = print, .next = *chain};
     *chain = at;
     become_newest(shard, at);
     shard->count++;
+    return at;
 }
 
-bool tag_table_stamp(struct tag_table *table, uint64_t print, int64_t epoch)
+bool tag_table_stamp(struct tag_table *table, uint64_t print, int64_t epoch, bool is_soft)
 {
     struct tag_shard *shard = shard_of(table, mix(table, print));
-    bool is_news = true;
+    bool is_news = epoch > tag_table_floor(table);
     uint32_t at;
 
     pthread_mutex_lock(&shard->lock);
     /* what the floor covers says nothing any more */
     for (int i = 0; i < FORGET_AT_ONCE && shard->oldest != 0; i++)
-        if (shard->stamps[shard->oldest].epoch <= tag_table_floor(table))
+        if (last_of(&shard->stamps[shard->oldest]) <= tag_table_floor(table))
             forget_oldest(table, shard);
     at = find(table, shard, print);
-    if (at == 0) {
-        is_news = epoch > tag_table_floor(table);
-        if (is_news)
-            add(table, shard, print, epoch);
-    } else if (shard->stamps[at].epoch < epoch) {
-        shard->stamps[at].epoch = epoch;
-        leave_order(shard, at);
-        become_newest(shard, at);
-    } else {
-        is_news = false;
+    if (at == 0 && is_news)
+        at = add(table, shard, print);
+    if (at != 0) {
+        int64_t *stamped = is_soft ? &shard->stamps[at].soft : &shard->stamps[at].hard;
+
+        is_news = *stamped < epoch;
+        if (is_news) {
+            *stamped = epoch;
+            leave_order(shard, at);
+            become_newest(shard, at);
+        }
     }
     pthread_mutex_unlock(&shard->lock);
     return is_news;
@@ -197,12 +204,29 @@ bool tag_table_outdates(struct tag_table *table, int64_t epoch, const uint64_t *
         pthread_mutex_lock(&shard->lock);
         uint32_t at = find(table, shard, prints[i]);
 
-        is_stamped = at != 0 && shard->stamps[at].epoch > epoch;
+        is_stamped = at != 0 && shard->stamps[at].hard > epoch;
         pthread_mutex_unlock(&shard->lock);
         if (is_stamped)
             return true;
     }
     return epoch < tag_table_floor(table);
+}
+
+int64_t tag_table_soft(struct tag_table *table, const uint64_t *prints, size_t count)
+{
+    int64_t highest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct tag_shard *shard = shard_of(table, mix(table, prints[i]));
+
+        pthread_mutex_lock(&shard->lock);
+        uint32_t at = find(table, shard, prints[i]);
+
+        if (at != 0 && shard->stamps[at].soft > highest)
+            highest = shard->stamps[at].soft;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    return highest;
 }
 
 int64_t tag_table_floor(const struct tag_table *table)

@@ -9,7 +9,8 @@
 enum { FEW_BYTES = 2048 };
 
 /* A rule is never wrong, only perhaps finer than need be; so this only bounds for how long an upstream that no
- * longer varies is taken to. */
+ * longer varies is taken to, and a rule has no tags: invalidations end the variants, and where these are to be found
+ * stays known. */
 static const int64_t RULE_LIFE_MS = INT64_C(86400000);
 
 bool object_is_rule(const struct object *object)
@@ -59,6 +60,5 @@ struct object *variant_rule_new(const struct load_plan *plan, struct slice names
     struct header header = {VARIANT_RULE_FIELD, names};
 
     *lifetimes = (struct lifetimes){RULE_LIFE_MS, RULE_LIFE_MS, RULE_LIFE_MS, 0, RULE_LIFE_MS};
-    return object_new(&plan->key, epoch, 200, &header, 1, plan->tags, plan->tag_count, NULL, 0, lifetimes,
-                      now);
+    return object_new(&plan->key, epoch, 200, &header, 1, NULL, 0, NULL, 0, lifetimes, now);
 }

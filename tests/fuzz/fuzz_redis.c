@@ -6,13 +6,14 @@
 static void read_messages(struct slice text)
 {
     struct invalidation_message message;
-    struct slice tags, tag;
+    struct tag_stamp stamp;
+    struct slice stamps;
     struct key32 key;
 
     message_read_key(text, &key);
     if (!message_read_invalidation(text, &message))
         return;
-    for (tags = message.tags; message_next_tag(&tags, &tag);)
+    for (stamps = message.stamps; message_next_stamp(&stamps, &stamp);)
         ;
 }
 

@@ -194,8 +194,10 @@ bool give_up(redisContext *redis, struct release_words words)
     return was_held;
 }
 
-int64_t invalidate(redisContext *redis, int64_t now_us, int64_t seen, const char *const *tags)
+static int64_t stamp(redisContext *redis, int64_t now_us, int64_t seen, const char *const *tags,
+                     const char *kind)
 {
+    char members[8][80];
     struct command command = {.count = 0};
     redisReply *reply;
     int64_t epoch;
@@ -204,13 +206,26 @@ int64_t invalidate(redisContext *redis, int64_t now_us, int64_t seen, const char
     add_number(&command, now_us);
     add_number(&command, seen);
     add(&command, "w:inv");
-    for (; *tags != NULL; tags++)
-        add(&command, *tags);
+    for (size_t i = 0; tags[i] != NULL; i++) {
+        cr_assert_lt(i, sizeof(members) / sizeof(members[0]));
+        snprintf(members[i], sizeof(members[i]), "%s%s", kind, tags[i]);
+        add(&command, members[i]);
+    }
     reply = run(redis, "invalidate", 1, &command);
     epoch = number_at(reply, 4);
     cr_assert_eq(number_at(reply, 0), epoch, "what it answers is the table's epoch");
     freeReplyObject(reply);
     return epoch;
+}
+
+int64_t invalidate(redisContext *redis, int64_t now_us, int64_t seen, const char *const *tags)
+{
+    return stamp(redis, now_us, seen, tags, "t");
+}
+
+int64_t invalidate_softly(redisContext *redis, int64_t now_us, int64_t seen, const char *const *tags)
+{
+    return stamp(redis, now_us, seen, tags, "s");
 }
 
 int64_t server_now_us(redisContext *redis)

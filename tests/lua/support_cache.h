@@ -40,6 +40,7 @@ struct looked look(redisContext *redis, struct lookup_words words);
 const char *fill(redisContext *redis, struct fill_words words); /* stored, superseded, invalidated */
 bool give_up(redisContext *redis, struct release_words words);  /* release: was it held? */
 int64_t invalidate(redisContext *redis, int64_t now_us, int64_t seen, const char *const *tags);
+int64_t invalidate_softly(redisContext *redis, int64_t now_us, int64_t seen, const char *const *tags);
 int64_t server_now_us(redisContext *redis);
 void expire_flight(redisContext *redis, const char *key); /* what its lease running out does */
 

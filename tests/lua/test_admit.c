@@ -298,9 +298,9 @@ Test(admit, stamps_since_what_was_seen_come_along_exactly)
     cr_assert_eq(answer.floor, INT64_C(1764000000000000));
     cr_assert_not(answer.has_more);
     cr_assert_eq(answer.stamps->elements, 4);
-    cr_assert_str_eq(answer.stamps->element[0]->str, "new");
+    cr_assert_str_eq(answer.stamps->element[0]->str, "tnew");
     cr_assert_eq(answer.stamps->element[1]->integer, noon_us + 2);
-    cr_assert_str_eq(answer.stamps->element[2]->str, "!epoch", "a tag may be named as it likes");
+    cr_assert_str_eq(answer.stamps->element[2]->str, "t!epoch", "a tag may be named as it likes");
     cr_assert_eq(answer.stamps->element[3]->integer, noon_us + 3);
     freeReplyObject(answer.reply);
 }

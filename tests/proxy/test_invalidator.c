@@ -27,7 +27,7 @@ static void ask(struct asker *asker, const char *tag)
 {
     struct slice tags[1] = {slice_text(tag)};
 
-    asker->handle = invalidator_ask(invalidator, tags, 1, on_done, asker);
+    asker->handle = invalidator_ask(invalidator, tags, 1, 0, on_done, asker);
     cr_assert_eq(asker->told, 0, "never inside the call");
 }
 
@@ -89,7 +89,7 @@ Test(invalidator, tags_are_its_own_copies)
     struct slice tags[2] = {slice_text(text), slice_of(empty, 0)};
 
     start();
-    invalidator_ask(invalidator, tags, 2, NULL, NULL);
+    invalidator_ask(invalidator, tags, 2, 0, NULL, NULL);
     memset(text, '-', sizeof(text) - 1);
     fake_tell_invalidate(call(0), FAULT_STORE_AWAY, 0);
     turn_until_asked(2);
@@ -203,7 +203,7 @@ Test(invalidator, a_stream_of_new_failures_does_not_put_off_the_retry)
         char tag[16];
 
         snprintf(tag, sizeof(tag), "other:%zu", i % 4);
-        invalidator_ask(invalidator, &(struct slice){tag, strlen(tag)}, 1, NULL, NULL);
+        invalidator_ask(invalidator, &(struct slice){tag, strlen(tag)}, 1, 0, NULL, NULL);
         fake_tell_invalidate(call(i), FAULT_STORE_AWAY, 0);
         loop_turn(loop, 5);
         if (fake_count_of(&store, FAKE_INVALIDATE) > i + 1)
@@ -223,7 +223,7 @@ Test(invalidator, many_are_sent_a_few_at_a_time_and_all_are_recorded)
         char tag[16];
 
         snprintf(tag, sizeof(tag), "tag:%zu", i);
-        invalidator_ask(invalidator, &(struct slice){tag, strlen(tag)}, 1, NULL, NULL);
+        invalidator_ask(invalidator, &(struct slice){tag, strlen(tag)}, 1, 0, NULL, NULL);
         fake_tell_invalidate(call(i), FAULT_STORE_AWAY, 0);
     }
     cr_assert_eq(invalidator_kept(invalidator), MANY);

@@ -31,7 +31,7 @@ static int64_t invalidate(struct near *near, const char *tag, int64_t wall_us)
 {
     struct slice tags[1] = {slice_text(tag)};
 
-    return near_invalidate(near, tags, 1, wall_us);
+    return near_invalidate(near, tags, 1, 0, wall_us);
 }
 
 static bool is_outdated(struct near *near, int64_t epoch, const char *tag)
@@ -52,6 +52,66 @@ Test(near, finds_what_was_put_until_it_is_gone)
     cr_assert(finds(near, 1, mono_after(NOW, 2999)), "stale or only for errors is still found");
     cr_assert_not(finds(near, 1, mono_after(NOW, 3000)));
     cr_assert_eq(near_count(near).objects, 0, "and dropped once gone");
+    near_free(near);
+}
+
+static int64_t invalidate_softly(struct near *near, const char *tag, int64_t wall_us)
+{
+    struct slice tags[1] = {slice_text(tag)};
+
+    return near_invalidate(near, tags, 1, 1, wall_us);
+}
+
+Test(near, a_soft_stamp_makes_what_is_stored_here_stale_at_its_moment_and_shares_its_body)
+{
+    struct near *near = near_new(MIB, MIB);
+    struct key32 key = test_key(1);
+    int64_t softened_ms = NOW.ms + 100, ahead_us = 5000000;
+    size_t bytes;
+
+    near_date_epochs(near, ahead_us);
+    put(near, 1, 1, "a", 100);
+    bytes = near_count(near).bytes;
+    struct object *before = near_find(near, &key, NOW);
+
+    invalidate_softly(near, "a", softened_ms * 1000 + ahead_us);
+    struct object *after = near_find(near, &key, mono_after(NOW, 150));
+
+    cr_assert_not_null(after);
+    cr_assert_eq(after->fresh_until.ms, softened_ms);
+    cr_assert_eq(after->stale_until.ms, softened_ms + 1000, "the window keeps its length");
+    cr_assert_eq(after->error_until.ms, softened_ms + 2000);
+    cr_assert_eq(after->blocks[0], before->blocks[0]);
+    cr_assert_eq(before->fresh_until.ms, NOW.ms + 1000, "who has it already sees no change");
+    cr_assert_geq(near_count(near).bytes, bytes);
+    object_release(&before);
+    object_release(&after);
+
+    invalidate(near, "a", 0);
+    cr_assert_not(finds(near, 1, mono_after(NOW, 150)), "hard after soft");
+    near_free(near);
+}
+
+Test(near, a_copy_of_what_another_store_has_goes_with_a_soft_stamp_and_may_come_back_stale)
+{
+    struct near *near = near_new(MIB, MIB);
+    struct tag_stamp soft = {SLICE("a"), 50, true};
+    struct object *told;
+
+    put(near, 1, 10, "a", 100);
+    near_apply(near, 50, 0, &soft, 1);
+    cr_assert_not(finds(near, 1, NOW));
+    put(near, 1, 10, "a", 100);
+    cr_assert_not(finds(near, 1, NOW), "an answer from before the stamp");
+    cr_assert(is_outdated(near, 49, "a") && !is_outdated(near, 50, "a"));
+    cr_assert_not(near_is_void(near, 49, &(struct slice){"a", 1}, 1));
+
+    told = test_object(1, 10, "a", 100, 0, 2000, 3000, NOW); /* as the store knows it since */
+    told->aged_epoch = 50;
+    cr_assert_not(near_outdates(near, told));
+    near_put(near, told);
+    cr_assert(finds(near, 1, NOW));
+    object_release(&told);
     near_free(near);
 }
 
@@ -181,14 +241,14 @@ Test(near, the_epoch_follows_the_stores_clock_and_never_goes_back)
     cr_assert_eq(invalidate(near, "a", 6000), 6000);
     near_apply(near, 100, 0, NULL, 0);
     cr_assert_eq(near_epoch(near), 6000);
-    cr_assert_eq(near_invalidate(near, NULL, 0, 7000), 7000, "no tags: only the epoch moves");
+    cr_assert_eq(near_invalidate(near, NULL, 0, 0, 7000), 7000, "no tags: only the epoch moves");
     near_free(near);
 }
 
 Test(near, stamps_apply_whenever_they_arrive)
 {
     struct near *near = near_new(MIB, MIB);
-    struct tag_stamp late[1] = {{SLICE("a"), 50}}, lower[1] = {{SLICE("a"), 40}};
+    struct tag_stamp late[1] = {{SLICE("a"), 50, false}}, lower[1] = {{SLICE("a"), 40, false}};
 
     near_apply(near, 100, 0, NULL, 0);
     put(near, 1, 45, "a", 10);

@@ -195,7 +195,7 @@ static int64_t invalidate(struct fixture *f, const char *tag)
     struct slice tags[1] = {slice_text(tag)};
     struct answer answer = {0};
 
-    store_invalidate(f->store, tags, 1, on_invalidate, &answer);
+    store_invalidate(f->store, tags, 1, 0, on_invalidate, &answer);
     wait_for(f, &answer);
     return answer.epoch;
 }
@@ -638,7 +638,7 @@ Test(store_memory, a_cancelled_release_or_invalidation_happens_unheard)
     load = look(&f, 1, NULL);
     call = store_release(f.store, &key, load.load, RELEASE_CANCELLED, 0, 0, on_release, &answer);
     store_cancel(&call);
-    call = store_invalidate(f.store, tags, 1, on_invalidate, &answer);
+    call = store_invalidate(f.store, tags, 1, 0, on_invalidate, &answer);
     store_cancel(&call);
     loop_turn(f.loop, 0);
     cr_assert_eq(answer.calls, 0);
@@ -742,7 +742,7 @@ Test(store_memory, long_and_many_tags_are_copied_too)
         tags[i] = slice_text(text[i]);
     }
     load = look(&f, 1, NULL);
-    store_invalidate(f.store, tags, TAGS, on_invalidate, &answer);
+    store_invalidate(f.store, tags, TAGS, 0, on_invalidate, &answer);
     memset(text, 'x', sizeof(text));
     wait_for(&f, &answer);
     snprintf(text[0], sizeof(text[0]), "%0*d", 399, 77);

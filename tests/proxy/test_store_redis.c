@@ -257,7 +257,17 @@ static struct seen invalidate(struct node *node, const char *tag)
     struct slice tags[1] = {slice_text(tag)};
     struct seen seen = {.runs = 0};
 
-    store_invalidate(node->store, tags, 1, on_invalidated, &seen);
+    store_invalidate(node->store, tags, 1, 0, on_invalidated, &seen);
+    turn_until(seen.runs == 1);
+    return seen;
+}
+
+static struct seen invalidate_softly(struct node *node, const char *tag)
+{
+    struct slice tags[2] = {slice_text(tag), SLICE("another")};
+    struct seen seen = {.runs = 0};
+
+    store_invalidate(node->store, tags, 2, 1, on_invalidated, &seen);
     turn_until(seen.runs == 1);
     return seen;
 }
@@ -315,6 +325,36 @@ Test(store_redis, what_one_node_stores_the_other_serves_byte_for_byte)
     for (int i = 0; i < 3; i++)
         block_release(&blocks[i]);
     forget(&served);
+}
+
+Test(store_redis, a_soft_invalidation_reaches_every_node_and_one_of_them_refreshes)
+{
+    struct seen first, second;
+
+    store_one(a, 1);
+    first = look(b, 1);
+    near_put(b->near, first.answer.object);
+    forget(&first);
+    cr_assert(has_near(b, 1));
+    cr_assert_eq(invalidate_softly(a, "tag").fault, FAULT_NONE);
+    turn_until(!has_near(b, 1)); /* told by the push */
+
+    first = look(b, 1);
+    cr_assert_eq(first.answer.kind, LOOKUP_STALE);
+    cr_assert_neq(first.answer.load.hi | first.answer.load.lo, 0);
+    cr_assert_leq(first.answer.object->stale_until.ms, clock_mono().ms + 30000, "its window, from the stamp");
+    second = look(a, 1);
+    cr_assert_eq(second.answer.kind, LOOKUP_STALE);
+    cr_assert_eq(second.answer.load.hi | second.answer.load.lo, 0);
+    near_put(a->near, second.answer.object);
+    cr_assert(has_near(a, 1), "a stale copy that shows the stamp may be near");
+    forget(&second);
+
+    cr_assert_eq(invalidate(a, "tag").fault, FAULT_NONE);
+    cr_assert_not(has_near(a, 1));
+    cr_assert_eq(fill(b, 1, &first).filled, FILL_INVALIDATED, "hard, after soft");
+    forget(&first);
+    expect_kind(a, 1, LOOKUP_LOAD);
 }
 
 Test(store_redis, an_empty_body_is_a_body)
@@ -559,7 +599,7 @@ Test(store_redis, a_message_missed_is_made_up_for)
     tell("PUBLISH w:inv %s", "nonsense");
     turn_until(!has_near(b, 0) && !has_near(b, 1));
     char message[80];
-    snprintf(message, sizeof(message), "%lld %lld 4:told", (long long)epoch + 5, (long long)epoch + 9);
+    snprintf(message, sizeof(message), "%lld %lld 5:ttold", (long long)epoch + 5, (long long)epoch + 9);
     tell("PUBLISH w:inv %b", message, strlen(message));
     turn_until(near_epoch(b->near) == epoch + 9 && b->store->is_pushed);
     forget(&served[0]);

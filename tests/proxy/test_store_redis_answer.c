@@ -26,20 +26,21 @@ static struct redis_reply *reply_of(const char *text)
 
 Test(store_redis_answer, news_are_the_epoch_the_floor_and_the_stamps)
 {
-    struct redis_reply *reply = reply_of("*5 :90 :40 :0 *4 $1 a :50 $0  :90 $2 ok ");
+    struct redis_reply *reply = reply_of("*5 :90 :40 :0 *4 $2 ta :50 $1 s :90 $2 ok ");
     struct store_news news;
 
     cr_assert(answer_read_news(reply, &news));
     cr_assert(news.epoch == 90 && news.floor == 40 && news.stamp_count == 2);
-    cr_assert(slice_eq(news.stamps[0].tag, SLICE("a")) && news.stamps[0].epoch == 50);
-    cr_assert(news.stamps[1].tag.len == 0 && news.stamps[1].epoch == 90);
+    cr_assert(slice_eq(news.stamps[0].tag, SLICE("a")) && news.stamps[0].epoch == 50 &&
+              !news.stamps[0].is_soft);
+    cr_assert(news.stamps[1].tag.len == 0 && news.stamps[1].epoch == 90 && news.stamps[1].is_soft);
     cr_assert(slice_eq(news.result->text, SLICE("ok")));
     redis_reply_free(reply);
 }
 
 Test(store_redis_answer, where_stamps_were_left_out_the_epoch_is_the_floor)
 {
-    struct redis_reply *reply = reply_of("*5 :90 :40 :1 *2 $1 a :50 $2 ok ");
+    struct redis_reply *reply = reply_of("*5 :90 :40 :1 *2 $2 ta :50 $2 ok ");
     struct store_news news;
 
     cr_assert(answer_read_news(reply, &news));
@@ -61,9 +62,11 @@ Test(store_redis_answer, what_no_script_of_ours_says_is_no_news)
         "*5 :5 :6 :0 *0 :1 ",
         "*5 :5 :0 :2 *0 :1 ",
         "*5 :5 :0 :0 $-1 :1 ",
-        "*5 :5 :0 :0 *1 $1 a :1 ",
+        "*5 :5 :0 :0 *1 $2 ta :1 ",
         "*5 :5 :0 :0 *2 :1 :1 :1 ",
-        "*5 :5 :0 :0 *2 $1 a $1 b :1 ",
+        "*5 :5 :0 :0 *2 $2 ta $2 tb :1 ",
+        "*5 :5 :0 :0 *2 $2 xa :1 :1 ", /* a stamp of no kind */
+        "*5 :5 :0 :0 *2 $0  :1 :1 ",
     };
     struct store_news news;
 
@@ -164,35 +167,38 @@ Test(store_redis_answer, an_admit_answers_every_charge_of_every_tuple_and_nothin
 
 Test(store_redis_answer, an_invalidation_is_read_tag_by_tag)
 {
-    static const char text[] = "17 23 3:a:10:2:\0\n";
+    static const char text[] = "17 23 4:ta:11:s3:t\0\n";
     struct invalidation_message message;
-    struct slice tag, tags;
+    struct tag_stamp stamp;
+    struct slice stamps;
 
     cr_assert(message_read_invalidation(slice_of(text, sizeof(text) - 1), &message));
     cr_assert(message.previous == 17 && message.epoch == 23);
-    tags = message.tags;
-    cr_assert(message_next_tag(&tags, &tag) && slice_eq(tag, SLICE("a:1")));
-    cr_assert(message_next_tag(&tags, &tag) && tag.len == 0);
-    cr_assert(message_next_tag(&tags, &tag) && tag.len == 2);
-    cr_assert_not(message_next_tag(&tags, &tag));
-    cr_assert_eq(tags.len, 0);
+    stamps = message.stamps;
+    cr_assert(message_next_stamp(&stamps, &stamp) && slice_eq(stamp.tag, SLICE("a:1")) && !stamp.is_soft);
+    cr_assert(message_next_stamp(&stamps, &stamp) && stamp.tag.len == 0 && stamp.is_soft);
+    cr_assert(message_next_stamp(&stamps, &stamp) && stamp.tag.len == 2 && !stamp.is_soft);
+    cr_assert_not(message_next_stamp(&stamps, &stamp));
+    cr_assert_eq(stamps.len, 0);
 }
 
 Test(store_redis_answer, a_message_that_is_none_is_found_out)
 {
     static const char *const rows[] = {
         "", " ", "17", "17 23", "23 17 ", "17 17 ", "-1 5 ", "99999999999999999999 5 ", "1  2 ", "a b "};
-    static const char *const bad_tags[] = {"3:ab", "x", ":", "1", "99999999999999999999:a", "-1:a"};
+    static const char *const bad_tags[] = {"3:ab", "x",  ":",   "1", "99999999999999999999:a",
+                                           "-1:a", "0:", "2:xa"};
     struct invalidation_message message;
     struct key32 key;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         cr_assert_not(message_read_invalidation(slice_text(rows[i]), &message), "%s", rows[i]);
     for (size_t i = 0; i < sizeof(bad_tags) / sizeof(bad_tags[0]); i++) {
-        struct slice tags = slice_text(bad_tags[i]), tag;
+        struct slice stamps = slice_text(bad_tags[i]);
+        struct tag_stamp stamp;
 
-        cr_assert_not(message_next_tag(&tags, &tag), "%s", bad_tags[i]);
-        cr_assert_eq(tags.len, strlen(bad_tags[i]), "what is left tells that it is not the end");
+        cr_assert_not(message_next_stamp(&stamps, &stamp), "%s", bad_tags[i]);
+        cr_assert_eq(stamps.len, strlen(bad_tags[i]), "what is left tells that it is not the end");
     }
     cr_assert_not(message_read_key(SLICE("00"), &key));
     cr_assert_not(

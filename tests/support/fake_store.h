@@ -24,7 +24,7 @@ struct fake_call {
         invalidate_done *invalidate;
     } done;
     const struct admit_tuple *tuples; /* the caller's own: valid until answered */
-    size_t count;                     /* of tuples or tags */
+    size_t count, soft_count;         /* of tuples or tags */
     struct load_token token;          /* a lookup's `waited` */
     struct object *object;
     struct lifetimes lifetimes;
@@ -113,12 +113,13 @@ static inline struct store_call *fake_renew(struct store *store, const struct ke
 }
 
 static inline struct store_call *fake_invalidate(struct store *store, const struct slice *tags, size_t count,
-                                                 invalidate_done *done, void *arg)
+                                                 size_t soft_count, invalidate_done *done, void *arg)
 {
     struct fake_call *call = fake_call_new(store, FAKE_INVALIDATE, arg);
 
     call->done.invalidate = done;
     call->count = count;
+    call->soft_count = soft_count;
     if (count > 0 && tags[0].len < sizeof(call->first_tag))
         memcpy(call->first_tag, tags[0].base, tags[0].len);
     return &call->call;

@@ -189,7 +189,7 @@ static inline void say(size_t nth_lookup, enum lookup_kind kind, struct object *
 
 static inline void invalidate_near(const char *tag, int64_t epoch)
 {
-    struct tag_stamp stamp = {slice_text(tag), epoch};
+    struct tag_stamp stamp = {slice_text(tag), epoch, false};
 
     near_apply(rig.near, epoch, 0, &stamp, 1);
 }

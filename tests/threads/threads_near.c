@@ -32,12 +32,12 @@ static void invalidate(int tag, bool by_stamp)
     int64_t epoch;
 
     if (by_stamp) { /* as a shared store tells it */
-        struct tag_stamp stamp = {name, near_epoch(near) + 1};
+        struct tag_stamp stamp = {name, near_epoch(near) + 1, false};
 
         epoch = stamp.epoch;
         near_apply(near, epoch, 0, &stamp, 1);
     } else {
-        epoch = near_invalidate(near, &name, 1, 0);
+        epoch = near_invalidate(near, &name, 1, 0, 0);
     }
     raise_recorded(tag, epoch);
 }

@@ -221,7 +221,7 @@ static void invalidate(struct worker *worker, uint32_t tag)
     struct slice name = slice_text(tags[tag]);
 
     worker->answers = 0;
-    store_invalidate(worker->store, &name, 1, on_invalidate, worker);
+    store_invalidate(worker->store, &name, 1, 0, on_invalidate, worker);
     turn_until(worker, NULL, &worker->answers, 1);
 
     int64_t known = atomic_load(&recorded[tag]);

@@ -155,7 +155,7 @@ static void start_job(struct worker *worker)
     worker->under_way++;
     worker->started++;
     switch (roll(worker, 8)) {
-    case 0: store_invalidate(worker->store, &tag, 1, on_invalidated, job); return;
+    case 0: store_invalidate(worker->store, &tag, 1, 0, on_invalidated, job); return;
     case 1:
     case 2: store_admit(worker->store, &tuple, 1, on_admitted, job); return;
     case 3: { /* nobody wants the answer after all */

@@ -425,6 +425,8 @@ struct arrival {
     int64_t at_us, units; /* what was admitted of it */
 };
 
+static unsigned long long seed; /* of the history */
+
 /* No interval may hold more than the definition allows: all that begin and end at an admission are tried. */
 static void check_intervals(const struct limit_terms *terms, const struct arrival *list, int count)
 {
@@ -439,23 +441,25 @@ static void check_intervals(const struct limit_terms *terms, const struct arriva
             switch (terms->algorithm) {
             case LIMIT_SLIDING_LOG:
                 if (length_us < terms->window_us)
-                    cr_assert_leq(units, terms->limit, "an interval of a window holds too much");
+                    cr_assert_leq(units, terms->limit, "seed %llu: an interval of a window holds too much",
+                                  seed);
                 break;
             case LIMIT_TOKEN_BUCKET:
                 cr_assert((wide)(units - terms->burst) * window <=
                               (wide)terms->limit * (length_us + terms->tick_us),
-                          "more than the burst and what dripped in");
+                          "seed %llu: more than the burst and what dripped in", seed);
                 break;
             case LIMIT_FIXED_WINDOW:
                 if (list[from].at_us / terms->window_us == list[to].at_us / terms->window_us)
-                    cr_assert_leq(units, terms->limit, "a window of the calendar holds too much");
+                    cr_assert_leq(units, terms->limit, "seed %llu: a window of the calendar holds too much",
+                                  seed);
                 break;
             case LIMIT_SLIDING_WINDOW:
                 if (length_us <= terms->window_us) {
-                    cr_assert_lt(units, 2 * terms->limit, "twice the limit");
+                    cr_assert_lt(units, 2 * terms->limit, "seed %llu: twice the limit", seed);
                     cr_assert((wide)units * window <=
                                   (wide)terms->limit * (window + length_us + terms->tick_us),
-                              "more than L (1 + D/W)");
+                              "seed %llu: more than L (1 + D/W)", seed);
                 }
                 break;
             }
@@ -469,11 +473,13 @@ static void check_wait(const struct budget *budget, const struct limit_terms *te
     int64_t wait_us = retry_us(budget, terms, cost, now_us);
     int64_t before = available(budget, terms, now_us);
 
-    cr_assert_eq(wait_us == 0, before >= cost, "a wait is for those who are refused");
+    cr_assert_eq(wait_us == 0, before >= cost, "seed %llu: a wait is for those who are refused", seed);
     if (wait_us == 0)
         return;
-    cr_assert_lt(available(budget, terms, now_us + wait_us - 1), cost, "waiting less would do");
-    cr_assert_geq(available(budget, terms, now_us + wait_us), cost, "waiting as told is not enough");
+    cr_assert_lt(available(budget, terms, now_us + wait_us - 1), cost, "seed %llu: waiting less would do",
+                 seed);
+    cr_assert_geq(available(budget, terms, now_us + wait_us), cost,
+                  "seed %llu: waiting as told is not enough", seed);
 }
 
 static void live(enum limit_algorithm algorithm)
@@ -491,8 +497,9 @@ static void live(enum limit_algorithm algorithm)
         int64_t before = available(&budget, &terms, now_us);
         int64_t passed = admit(&budget, &terms, cost, requests, now_us);
         int64_t after = available(&budget, &terms, now_us);
-        cr_assert(after >= 0 && after <= capacity);
-        cr_assert_eq(after, before - passed * cost, "who is refused is charged nothing");
+        cr_assert(after >= 0 && after <= capacity, "seed %llu: %lld left of %lld", seed, (long long)after,
+                  (long long)capacity);
+        cr_assert_eq(after, before - passed * cost, "seed %llu: who is refused is charged nothing", seed);
         if (passed > 0)
             admitted[count++] = (struct arrival){now_us, passed * cost};
         check_wait(&budget, &terms, cost, now_us);
@@ -503,18 +510,21 @@ static void live(enum limit_algorithm algorithm)
             now_us += roll(2) == 0 ? 0 : roll(terms.window_us / (1 + roll(20)) + 2);
         }
         if (roll(2) == 0)
-            cr_assert_geq(available(&budget, &terms, now_us), after, "rest never costs");
+            cr_assert_geq(available(&budget, &terms, now_us), after, "seed %llu: rest never costs", seed);
     }
     check_intervals(&terms, admitted, count);
     forget(&budget);
 }
 
+/* WEIR_SEED is the first seed, WEIR_STEPS how many arrivals each algorithm gets. A failure names its seed: one history, of a few
+ * hundred arrivals at most. */
 Test(budget, no_interval_holds_more_than_the_definition_allows)
 {
-    const char *wanted = getenv("WEIR_SEED");
+    const char *wanted = getenv("WEIR_SEED"), *steps = getenv("WEIR_STEPS");
+    uint64_t first = wanted == NULL ? 1 : strtoull(wanted, NULL, 10);
+    uint64_t histories = steps == NULL ? 400 : strtoull(steps, NULL, 10) / ARRIVALS + 1;
 
-    for (uint64_t seed = wanted == NULL ? 1 : strtoull(wanted, NULL, 10), last = seed + 400; seed < last;
-         seed++) {
+    for (seed = first; seed < first + histories; seed++) {
         dice = seed;
         for (int a = 0; a < ALGORITHMS; a++)
             live(every[a]);

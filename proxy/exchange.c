@@ -30,6 +30,8 @@ static void on_gone(void *arg)
     stage_account(exchange);
     move_to(exchange, STAGE_GONE);
     limiter_leave(story->limiter, &exchange->limits);
+    if (exchange->bill != NULL)
+        limiter_leave(story->limiter, exchange->bill);
     flight_leave(story->flights, &exchange->rider);
     stream_leave(&exchange->reader);
     stage_fetch_left(exchange);

@@ -5,6 +5,7 @@
  *             who is asking, what does it cost?                       stage_charge.c
  *   limit     all limits in one decision; go on, or refuse            stage_limit.c
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
+ *   pay       limits that count misses, before the upstream is asked  stage_pay.c; flight_pay.c for loads
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
  *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
  *   refuse    our own answers                                         stage_refuse.c
@@ -59,6 +60,9 @@ struct exchange {
 
     /* limit */
     struct limit_request limits;
+    struct limit_request
+        *bill; /* of limits that count misses: to be paid before the upstream is asked; NULL: none */
+    const struct limit_request *refusal; /* which of the two was refused; NULL: none */
 
     /* lookup, fetch */
     struct reuse_wish wish;
@@ -74,6 +78,8 @@ struct exchange {
     size_t change_tag_count, soft_change_count; /* the first are invalidated softly */
     struct invalidation *invalidation;
     bool is_cache_route;
+    bool is_judged, passes_cache; /* by passes_cache_by() */
+    const char *passing_why;      /* a token for Cache-Status, or NULL */
 
     /* deliver */
     struct object *object; /* held */
@@ -111,14 +117,16 @@ void stage_identify(struct exchange *exchange);
 struct objection charge_limits(struct exchange *exchange); /* fills exchange->limits.charges */
 void stage_limit(struct exchange *exchange);
 void stage_lookup(struct exchange *exchange);
-void stage_fetch(struct exchange *exchange); /* alone */
+bool passes_cache_by(struct exchange *exchange); /* as far as the request alone can tell */
+void stage_pay(struct exchange *exchange);       /* alone: then fetches */
+void stage_fetch(struct exchange *exchange);     /* alone, and paid for */
 void stage_fetch_left(
     struct exchange *exchange); /* its client has left: what becomes of the upstream request? */
 void stage_deliver_object(struct exchange *exchange, struct object *object /* taken */);
 void stage_deliver_stream(struct exchange *exchange, struct stream *stream);
 void stage_account(struct exchange *exchange);
 
-void refuse_by_limit(struct exchange *exchange);
+void refuse_by_limit(struct exchange *exchange, const struct limit_request *by);
 void refuse_objection(struct exchange *exchange, const struct objection *objection);
 void refuse_fault(struct exchange *exchange, enum fault fault);
 void refuse_upstream_status(struct exchange *exchange, int status); /* another's load failed so */

@@ -74,6 +74,7 @@ void flight_free(struct flight *flight)
     timer_cancel(flights->loop, &flight->renew);
     store_cancel(&flight->call);
     store_cancel(&flight->renewal);
+    limiter_leave(flights->limiter, &flight->bill);
     object_release(&flight->stand_in);
     stream_disown(&flight->stream, false);
     load_answer_clear(&flight->answer);
@@ -101,7 +102,7 @@ static void on_store_away(struct flight *flight)
     if (shares) {
         flight->token = (struct load_token){0, 0};
         flight->epoch = near_epoch(flight->all->store->near);
-        flight_start_load(flight);
+        flight_load_once_paid(flight);
     } else
         flight_land_alone(flight, "store-away");
 }
@@ -132,7 +133,7 @@ static void serve_stale(struct flight *flight, const struct lookup_answer *answe
     if (flight_token_is_set(load)) {
         flight->token = load;
         flight->epoch = epoch;
-        flight_start_load(flight);
+        flight_load_once_paid(flight);
     } else {
         flight->state = FLIGHT_WAITING;
         timer_start(flights->loop, &flight->poll, mono_after(loop_now(flights->loop), POLL_MS));
@@ -165,7 +166,7 @@ static void start_probe(struct flight *flight, struct object *object)
     flight->is_probe = true;
     flight_choose_leader(flight);
     flight_send_others_alone(flight, "pass");
-    flight_start_load(flight);
+    flight_load_once_paid(flight);
 }
 
 static bool answer_is_outdated(const struct flight *flight, const struct lookup_answer *answer)
@@ -216,7 +217,7 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
     case LOOKUP_STALE: serve_stale(flight, answer); return;
     case LOOKUP_LOAD:
         flight_keep_stand_in(flight, answer->object);
-        flight_start_load(flight);
+        flight_load_once_paid(flight);
         return;
     case LOOKUP_PROBE: start_probe(flight, answer->object); return;
     case LOOKUP_WAIT: wait_for_other(flight, answer); return;
@@ -278,6 +279,7 @@ static bool takes_riders(const struct flight *flight)
     switch (flight->state) {
     case FLIGHT_LOOKING:
     case FLIGHT_WAITING: return true; /* the answer is checked when it comes */
+    case FLIGHT_PAYING:
     case FLIGHT_LOADING:
     case FLIGHT_STREAMING:
     case FLIGHT_FILLING: return !flight_is_outdated(flight);
@@ -301,6 +303,7 @@ void flight_board_again(struct flights *flights, struct rider *rider)
         start_lookup(flight);
     }
     rider->flight = flight;
+    rider->is_refused = false;
     list_append(&flight->riders, &rider->link);
     flight_dispatch_soon(flight);
 }
@@ -336,12 +339,13 @@ void flight_refresh(struct flights *flights, const struct load_plan *plan)
 
 /* ---- all of them ---- */
 
-struct flights *flights_new(struct loop *loop, struct store *store)
+struct flights *flights_new(struct loop *loop, struct store *store, struct limiter *limiter)
 {
     struct flights *flights = must_alloc(sizeof(*flights));
 
     flights->loop = loop;
     flights->store = store;
+    flights->limiter = limiter;
     list_init(&flights->all);
     list_init(&flights->to_dispatch);
     task_init(&flights->dispatch, LOOP_DECIDE, flight_dispatch, flights);

@@ -5,6 +5,9 @@
  * not to the rider that boarded first: a rider that leaves is only forgotten. The flight ends exactly once
  * (stored, not storable, failed, abandoned) and gives the rebuild lock back on every way out. A flight that
  * an invalidation has overtaken takes no riders that came after it.
+ *
+ * A load may have its price (limits that count misses). It is paid once, between the taking of the lock and the question to
+ * the upstream, by one of those whom it is for.
  */
 #ifndef WEIR_FLIGHT_H
 #define WEIR_FLIGHT_H
@@ -19,6 +22,8 @@
 
 struct flights;
 struct flight;
+struct limiter;
+struct limit_request; /* limiter.h */
 
 /* What is asked for, and what a load for it would send. Passed by view; a flight copies what it keeps. */
 struct load_plan {
@@ -29,7 +34,9 @@ struct load_plan {
     size_t tag_count;
     struct origin_request request; /* a GET without body, without conditions */
     bool has_authorization;
-    char varied[VARY_NAMES_ROOM]; /* the fields that the key tells requests apart by, see variant.h */
+    const struct limit_charge *charges; /* what a load costs the one whose plan it is */
+    size_t charge_count;                /* 0: it is free */
+    char varied[VARY_NAMES_ROOM];       /* the fields that the key tells requests apart by, see variant.h */
     size_t varied_len;
 };
 
@@ -38,13 +45,16 @@ enum boarding {
     BOARDING_STREAM, /* stream: join it before returning from `landed` */
     BOARDING_ALONE, /* ask the upstream yourself, store nothing; `why` says why. object, held for the rider, or NULL:
                         a copy to ask about */
-    BOARDING_FAILED, /* answer with `status` (and `fault`, if it was ours to see) */
+    BOARDING_FAILED,  /* answer with `status` (and `fault`, if it was ours to see) */
+    BOARDING_REFUSED, /* nobody could pay for the load; why this one could not, stands in its bill */
 };
 
 /* Embedded in an exchange. */
 struct rider {
     struct load_plan *plan; /* lives as long as it rides; its key goes down the tree of variants */
-    bool wants_part;        /* of a whole that will not be stored it would rather not read all */
+    struct limit_request *
+        bill; /* says what came of paying the plan's charges, if this rider was asked to; NULL where there are none */
+    bool wants_part; /* of a whole that will not be stored it would rather not read all */
     void (*landed)(void *arg);
     void *arg;
 
@@ -57,13 +67,14 @@ struct rider {
     int status;
     int64_t waited_us; /* for the upstream, with an OBJECT that it has just confirmed */
     bool is_stored;    /* with STREAM: as far as is known now, it will be stored */
+    bool is_refused;   /* could not pay; it may ride all the same if another one does */
 
     struct link link; /* the flight's own from here on */
     struct flight *flight;
     struct timer patience;
 };
 
-struct flights *flights_new(struct loop *loop, struct store *store);
+struct flights *flights_new(struct loop *loop, struct store *store, struct limiter *limiter);
 void flights_free(struct flights *flights); /* as flights_cancel() */
 /* Loads under way end and give their locks back: turn the loop, so that the store hears of it. Riders must
  * have left. */
@@ -76,8 +87,8 @@ size_t flights_under_way(const struct flights *flights);
 void flight_board(struct flights *flights, struct rider *rider);
 void flight_leave(struct flights *flights, struct rider *rider); /* fine when not aboard */
 
-/* Nobody waits: asks the store whether a stale copy may be refreshed, and if so does it. Nothing if a flight
- * is up. */
+/* Nobody waits: asks the store whether a stale copy may be refreshed, and if so does it, where the plan's charges are admitted.
+ * Nothing if a flight is up. */
 void flight_refresh(struct flights *flights, const struct load_plan *plan);
 
 void flights_wake(struct flights *flights,

@@ -448,17 +448,21 @@ static void on_claimed(void *arg, enum fault fault, const struct lookup_answer *
 
 static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream_end};
 
-/* What comes of a load may turn out to be for its leader alone: so the leader is the one whose plan is
- * loaded, and where the one who brought the plan has left, the plan changes with the leader. */
+/* What comes of a load may turn out to be for its leader alone: so the leader is the one whose plan is loaded. */
+void flight_take_lead(struct flight *flight, struct rider *rider)
+{
+    flight->leader = rider;
+    plan_free(&flight->plan);
+    flight->plan = plan_copy(rider->plan);
+}
+
+/* Where the one who brought the plan has left, the plan changes with the leader. */
 void flight_choose_leader(struct flight *flight)
 {
     if (list_is_empty(&flight->riders))
         return;
-    if (flight->leader == NULL) {
-        flight->leader = LIST_OWNER(flight->riders.next, struct rider, link);
-        plan_free(&flight->plan);
-        flight->plan = plan_copy(flight->leader->plan);
-    }
+    if (flight->leader == NULL)
+        flight_take_lead(flight, LIST_OWNER(flight->riders.next, struct rider, link));
     timer_cancel(flight->all->loop, &flight->leader->patience);
 }
 
@@ -475,13 +479,10 @@ static void start_stream(struct flight *flight)
     free(room);
 }
 
+/* It is paid for, and its lock, where it has one, is being renewed. */
 void flight_start_load(struct flight *flight)
 {
-    struct flights *flights = flight->all;
-
     flight->state = FLIGHT_LOADING;
     flight_choose_leader(flight);
-    if (flight_token_is_set(flight->token))
-        timer_start(flights->loop, &flight->renew, mono_after(loop_now(flights->loop), RENEW_MS));
     start_stream(flight);
 }

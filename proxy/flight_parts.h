@@ -1,10 +1,11 @@
 /* Flight parts: what the files of a flight share, and nobody else sees. flight.c keeps the table, boards riders and looks keys up;
- * flight_tell.c tells riders what became of it; flight_load.c holds the rebuild lock, loads and ends.
+ * flight_pay.c finds who pays; flight_tell.c tells riders what became of it; flight_load.c holds the rebuild lock, loads and ends.
  */
 #ifndef WEIR_FLIGHT_PARTS_H
 #define WEIR_FLIGHT_PARTS_H
 
 #include "flight.h"
+#include "limiter.h"
 #include "load_answer.h"
 
 enum {
@@ -20,6 +21,7 @@ enum {
 enum flight_state {
     FLIGHT_LOOKING,   /* the store is asked */
     FLIGHT_WAITING,   /* somebody else loads */
+    FLIGHT_PAYING,    /* we may, once somebody has paid */
     FLIGHT_LOADING,   /* we do; no head yet */
     FLIGHT_STREAMING, /* the head came and may be shared */
     FLIGHT_FILLING,   /* the answer is whole, the store is told */
@@ -49,6 +51,7 @@ struct flight {
     int64_t epoch;
     struct object *stand_in;
     struct store_call *call, *renewal;
+    struct limit_request bill;
     struct timer poll, renew;
     struct stream *stream;
     bool is_released; /* the lock is no longer ours to give back */
@@ -59,6 +62,7 @@ struct flight {
 struct flights {
     struct loop *loop;
     struct store *store;
+    struct limiter *limiter;
     struct flight *buckets[FLIGHT_BUCKETS];
     struct link all;
     struct link to_dispatch;
@@ -82,6 +86,7 @@ void flight_land_alone(struct flight *flight, const char *why);
 void flight_land_failed(struct flight *flight, enum fault fault, int status);
 void flight_land_object(struct flight *flight, struct object *object, enum cache_result result,
                         const char *why);
+bool flight_may_serve_stale(const struct flight *flight);
 bool flight_may_stand_in(const struct flight *flight);
 void flight_tell(struct rider *rider);
 void flight_tell_all_confirmed(struct flight *flight);
@@ -90,6 +95,9 @@ void flight_tell_all_stream(struct flight *flight);
 void flight_tell_all_whole(struct flight *flight);
 void flight_tell_confirmed(struct flight *flight, struct rider *rider);
 void flight_tell_stream(struct flight *flight, struct rider *rider);
+
+/* flight_pay.c */
+void flight_load_once_paid(struct flight *flight);
 
 /* flight_load.c */
 void flight_choose_leader(struct flight *flight);
@@ -100,5 +108,6 @@ void flight_on_renew(void *arg);
 void flight_release_lock(struct flight *flight, enum release_reason why, int status, int64_t marker_ms);
 void flight_send_others_alone(struct flight *flight, const char *why);
 void flight_start_load(struct flight *flight);
+void flight_take_lead(struct flight *flight, struct rider *rider);
 
 #endif

@@ -70,7 +70,7 @@ bool flight_may_stand_in(const struct flight *flight)
     return flight->stand_in != NULL && has_copy_until(flight, flight->stand_in->error_until);
 }
 
-static bool may_be_served_stale(const struct flight *flight)
+bool flight_may_serve_stale(const struct flight *flight)
 {
     return flight->stand_in != NULL && has_copy_until(flight, flight->stand_in->stale_until);
 }
@@ -173,8 +173,9 @@ static void tell_latecomers(struct flight *flight)
     switch (flight->state) {
     case FLIGHT_LOOKING: return; /* the answer is near, and better than the copy */
     case FLIGHT_WAITING:
+    case FLIGHT_PAYING:
     case FLIGHT_LOADING:
-        if (may_be_served_stale(flight))
+        if (flight_may_serve_stale(flight))
             flight_tell_all_stale(flight, flight->stand_in);
         return;
     case FLIGHT_STREAMING: flight_tell_all_stream(flight); return;

@@ -45,8 +45,7 @@ struct limiter {
 static bool charges_equal(const struct limit_charge *a, const struct limit_charge *b, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (a[i].rule != b[i].rule || a[i].terms != b[i].terms || a[i].cost != b[i].cost ||
-            memcmp(a[i].principal, b[i].principal, sizeof(a[i].principal)) != 0)
+        if (!limit_charge_equals(&a[i], &b[i]))
             return false;
     return true;
 }
@@ -228,7 +227,7 @@ static void name_refusing(struct limit_request *request)
     request->named = request->charges[places[verdict.refused_by]].rule;
 }
 
-static void count_outcomes(struct limit_request *request, bool is_fallback)
+static void count_outcomes(const struct limit_request *request, bool is_fallback)
 {
     for (size_t i = 0; i < request->charge_count; i++) {
         enum limit_outcome outcome = LIMIT_ADMITTED;
@@ -274,6 +273,13 @@ static void count_shadows(struct limit_request *request, const struct admit_answ
     }
 }
 
+static void count_refusal(const struct limit_request *request, bool is_fallback)
+{
+    count_outcomes(request, is_fallback);
+    if (request->is_recalled)
+        site_count_limit(request->site, request->named, LIMIT_FAST_DENIED);
+}
+
 /* `answer` is of the tuples that tuples_new() made of the request. */
 static void apply_answer(struct limit_request *request, const struct admit_answer *answer, bool is_fallback)
 {
@@ -295,7 +301,8 @@ static void apply_answer(struct limit_request *request, const struct admit_answe
     request->ruling = RULING_ADMITTED;
     if (!is_admitted)
         name_refusing(request);
-    count_outcomes(request, is_fallback);
+    if (is_admitted || !request->is_tentative)
+        count_outcomes(request, is_fallback);
 }
 
 /* What the store refused of its own accord is remembered. */
@@ -439,8 +446,8 @@ static void deny(struct limiter *limiter)
         struct limit_request *request = LIST_OWNER(denied.next, struct limit_request, link);
 
         name_refusing(request);
-        count_outcomes(request, false);
-        site_count_limit(request->site, request->named, LIMIT_FAST_DENIED);
+        if (!request->is_tentative)
+            count_refusal(request, false);
         conclude(request);
     }
 }
@@ -505,9 +512,10 @@ void limiter_ask(struct limiter *limiter, struct limit_request *request)
     request->epoch_is_known = false;
     request->named = NULL;
     list_init(&request->link);
-    if (limiter->store->is_shared &&
-        refusals_recall(limiter->refusals, request->charges, request->charge_count, request->has_state,
-                        request->states, limiter->read_us())) {
+    request->is_recalled = limiter->store->is_shared &&
+                           refusals_recall(limiter->refusals, request->charges, request->charge_count,
+                                           request->has_state, request->states, limiter->read_us());
+    if (request->is_recalled) {
         list_append(&limiter->denied, &request->link);
     } else {
         for (size_t i = 0; i < request->charge_count; i++)
@@ -515,6 +523,23 @@ void limiter_ask(struct limiter *limiter, struct limit_request *request)
         list_append(&limiter->gathering, &request->link);
     }
     loop_defer(limiter->loop, &limiter->flush);
+}
+
+void limit_request_copy_ruling(struct limit_request *to, const struct limit_request *from)
+{
+    to->ruling = from->ruling;
+    to->named = from->named;
+    memcpy(to->has_state, from->has_state, sizeof(to->has_state));
+    memcpy(to->states, from->states, sizeof(to->states));
+    to->is_degraded = from->is_degraded;
+    to->is_recalled = from->is_recalled;
+    to->epoch_is_known = from->epoch_is_known;
+}
+
+void limiter_count_refusal(const struct limit_request *request)
+{
+    if (request->ruling == RULING_REFUSED || request->ruling == RULING_TOO_COSTLY)
+        count_refusal(request, request->is_degraded);
 }
 
 void limiter_leave(struct limiter *limiter, struct limit_request *request)

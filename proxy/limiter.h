@@ -31,6 +31,8 @@ struct limit_request {
     struct site *site;
     struct limit_charge charges[LIMITS_PER_REQUEST];
     size_t charge_count; /* 0: only the epoch is wanted */
+    bool is_tentative;   /* whoever asks may yet find another way: a refusal is not counted before
+                            limiter_count_refusal() says that it stands */
     void (*decided)(void *arg);
     void *arg;
 
@@ -39,6 +41,7 @@ struct limit_request {
     bool has_state[LIMITS_PER_REQUEST]; /* false: passed open, in shadow, or the store did not say */
     struct limit_state states[LIMITS_PER_REQUEST];
     bool is_degraded;    /* decided without the store */
+    bool is_recalled;    /* refused without asking the store */
     bool epoch_is_known; /* the near cache is up to date as of this decision */
 
     struct link link; /* the limiter's own from here on */
@@ -46,6 +49,9 @@ struct limit_request {
     size_t tuple;
     int64_t place;
 };
+
+/* What was decided of `from`, for one with the same charges. */
+void limit_request_copy_ruling(struct limit_request *to, const struct limit_request *from);
 
 /* `fallback`: a memory store handle for local decisions; the limiter owns neither store. */
 struct limiter *limiter_new(struct loop *loop, struct store *store, struct store *fallback);
@@ -56,6 +62,9 @@ void limiter_free(struct limiter *limiter);
 void limiter_ask(struct limiter *limiter, struct limit_request *request);
 void limiter_leave(struct limiter *limiter,
                    struct limit_request *request); /* what was asked may still be charged */
+
+/* Of a tentative request that was refused or is too costly: that is what its client is told. */
+void limiter_count_refusal(const struct limit_request *request);
 
 /* What a shared store refused a moment ago is refused without asking it (refusals.h). To be called when rules are replaced, and wherever
  * a limit's state is changed by hand. */

@@ -29,11 +29,13 @@ struct load_plan *plan_copy(const struct load_plan *from)
 {
     size_t headers_at = sizeof(*from),
            tags_at = headers_at + from->request.header_count * sizeof(struct header);
-    size_t text_at = tags_at + from->tag_count * sizeof(struct slice);
+    size_t charges_at = tags_at + from->tag_count * sizeof(struct slice);
+    size_t text_at = charges_at + from->charge_count * sizeof(struct limit_charge);
     char *base = must_alloc(text_at + text_bytes(from));
     struct load_plan *plan = (struct load_plan *)(void *)base;
     struct header *headers = (struct header *)(void *)(base + headers_at);
     struct slice *tags = (struct slice *)(void *)(base + tags_at);
+    struct limit_charge *charges = (struct limit_charge *)(void *)(base + charges_at);
     char *text = base + text_at;
 
     *plan = *from;
@@ -46,6 +48,9 @@ struct load_plan *plan_copy(const struct load_plan *from)
         headers[i].name = put(&text, from->request.headers[i].name);
         headers[i].value = put(&text, from->request.headers[i].value);
     }
+    plan->charges = charges;
+    if (from->charge_count > 0)
+        memcpy(charges, from->charges, from->charge_count * sizeof(*charges));
     plan->tags = tags;
     for (size_t i = 0; i < from->tag_count; i++)
         tags[i] = put(&text, from->tags[i]);

@@ -50,12 +50,6 @@ static size_t place_of(const struct limit_charge *charges, size_t count)
     return (size_t)(hash >> 32) % PLACES;
 }
 
-static bool is_same(const struct limit_charge *a, const struct limit_charge *b)
-{
-    return a->rule == b->rule && a->terms == b->terms && a->cost == b->cost &&
-           memcmp(a->principal, b->principal, sizeof(a->principal)) == 0;
-}
-
 /* Can nothing but the passing of time make this limit let a request through that it refused? */
 static bool only_time_frees(const struct limit_terms *terms)
 {
@@ -114,7 +108,7 @@ bool refusals_recall(const struct refusals *refusals, const struct limit_charge 
     if (count == 0 || place->count != count)
         return false;
     for (size_t i = 0; i < count; i++)
-        if (!is_same(&place->charges[i], &charges[i]))
+        if (!limit_charge_equals(&place->charges[i], &charges[i]))
             return false;
     for (size_t i = 0; i < count; i++) {
         counts[i] = place->counts[i];

@@ -63,6 +63,7 @@ struct upstream_rule {
 };
 
 enum limit_missing { MISSING_IP, MISSING_SHARED, MISSING_REJECT, MISSING_SKIP };
+enum limit_counting { COUNT_REQUESTS, COUNT_MISSES /* only what is asked of the upstream */ };
 enum limit_mode { LIMIT_ENFORCED, LIMIT_IN_SHADOW /* counts what it would refuse, and refuses nothing */ };
 enum store_failure { FAILURE_LOCAL, FAILURE_OPEN, FAILURE_CLOSED };
 
@@ -76,6 +77,7 @@ struct limit_rule {
     struct cost_rule cost_rule;
     enum store_failure on_store_failure;
     enum limit_mode mode;
+    enum limit_counting counts;
     size_t index;
 };
 

@@ -21,7 +21,8 @@ static const struct choice algorithms[] = {{"sliding_window", LIMIT_SLIDING_WIND
                                            {"fixed_window", LIMIT_FIXED_WINDOW, false},
                                            {"concurrency", 0, true},
                                            {NULL, 0, false}};
-static const struct choice countings[] = {{"requests", 0, false}, {"misses", 0, true}, {NULL, 0, false}};
+static const struct choice countings[] = {
+    {"requests", COUNT_REQUESTS, false}, {"misses", COUNT_MISSES, false}, {NULL, 0, false}};
 static const struct choice refusals[] = {
     {"refuse", 0, false}, {"stale", 0, true}, {"wait", 0, true}, {NULL, 0, false}};
 static const struct choice failures[] = {{"local", FAILURE_LOCAL, false},
@@ -86,10 +87,10 @@ static const struct setting limit_rows[] = {
      .means = "How long a request at a time may last."},
     {.key = "counts",
      .type = SETTING_CHOICE,
-     .offset = NOWHERE,
+     .offset = LIMIT(counts),
      .choices = countings,
      .preset = "requests",
-     .means = "What is charged."},
+     .means = "What is charged: every request, or those alone for which the upstream is asked."},
     {.key = "when_refused",
      .type = SETTING_CHOICE,
      .offset = NOWHERE,

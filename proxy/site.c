@@ -182,6 +182,7 @@ static const char *load_outcome_name(enum load_outcome outcome)
     case LOAD_FAILED: return "failed";
     case LOAD_CANCELLED: return "cancelled";
     case LOAD_UNSTORED: return "unstored";
+    case LOAD_UNPAID: return "unpaid";
     case LOAD_OUTCOMES: break;
     }
     CHECK(!"a load outcome is one of its own values");

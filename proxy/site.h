@@ -35,6 +35,7 @@ enum load_outcome {
     LOAD_FAILED,
     LOAD_CANCELLED,
     LOAD_UNSTORED, /* the store was away */
+    LOAD_UNPAID,   /* never begun: limits that count misses refused all whom it was for */
     LOAD_OUTCOMES
 };
 

@@ -61,7 +61,7 @@ void stage_account(struct exchange *exchange)
         .cache = exchange->has_result && exchange->is_started ? cache_result_name(exchange->result) : NULL,
         .code = exchange->code,
         .limit = exchange->refusing_limit,
-        .degraded = exchange->limits.is_degraded,
+        .degraded = exchange->limits.is_degraded || (exchange->bill != NULL && exchange->bill->is_degraded),
         .client_left = has_left,
     };
 

@@ -129,10 +129,24 @@ static struct objection read_cost(struct charging *charging, const struct limit_
 
 /* ---- all limits of the route ---- */
 
+/* Who pays is known before the answer is looked for, and asked for it only where the upstream is to be asked: where that is plain from the
+ * request, together with all other limits. */
+static struct limit_request *request_for(struct exchange *exchange, const struct limit_rule *rule)
+{
+    if (rule->counts == COUNT_REQUESTS || passes_cache_by(exchange))
+        return &exchange->limits;
+    if (exchange->bill == NULL) {
+        exchange->bill = client_alloc(exchange->client, sizeof(*exchange->bill));
+        exchange->bill->site = exchange->site;
+        exchange->bill->is_tentative = true; /* others may load what this one cannot pay for */
+    }
+    return exchange->bill;
+}
+
 static struct objection charge_limit(struct charging *charging, const struct limit_use *use)
 {
     const struct limit_rule *rule = use->rule;
-    struct limit_request *request = &charging->exchange->limits;
+    struct limit_request *request = request_for(charging->exchange, rule);
     struct limit_charge *charge = &request->charges[request->charge_count];
     struct objection objection;
 

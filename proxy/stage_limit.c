@@ -27,7 +27,7 @@ static void on_decided(void *arg)
         return;
     case RULING_REFUSED:
     case RULING_TOO_COSTLY:
-    case RULING_UNAVAILABLE: refuse_by_limit(exchange); return;
+    case RULING_UNAVAILABLE: refuse_by_limit(exchange, &exchange->limits); return;
     }
 }
 
@@ -44,23 +44,21 @@ void stage_limit(struct exchange *exchange)
     limiter_ask(exchange->story->limiter, &exchange->limits);
 }
 
-static size_t standings_of(const struct exchange *exchange, struct ratelimit_item *items,
-                           struct limit_standing *standings)
+/* Of one of the exchange's two requests to the limiter: the limits that were asked and may be named, added at `count`. */
+static size_t add_standings(const struct limit_request *request, struct ratelimit_item *items,
+                            struct limit_standing *standings, size_t count)
 {
-    size_t count = 0;
+    for (size_t i = 0; i < request->charge_count; i++) {
+        const struct limit_charge *charge = &request->charges[i];
+        const struct limit_state *state = &request->states[i];
 
-    for (size_t i = 0; i < exchange->limits.charge_count; i++) {
-        const struct limit_rule *rule = exchange->limits.charges[i].rule;
-        const struct limit_terms *terms = exchange->limits.charges[i].terms;
-        const struct limit_state *state = &exchange->limits.states[i];
-
-        if (!exchange->limits.has_state[i])
+        if (!request->has_state[i])
             continue;
-        standings[count] = (struct limit_standing){limit_capacity(terms), state->available,
+        standings[count] = (struct limit_standing){limit_capacity(charge->terms), state->available,
                                                    state->retry_after_us, state->never};
-        items[count] = (struct ratelimit_item){.name = slice_text(rule->name),
-                                               .limit = limit_capacity(terms),
-                                               .window_us = limit_period_us(terms),
+        items[count] = (struct ratelimit_item){.name = slice_text(charge->rule->name),
+                                               .limit = limit_capacity(charge->terms),
+                                               .window_us = limit_period_us(charge->terms),
                                                .available = state->available,
                                                .reset_us = state->reset_us,
                                                .retry_after_us = state->never ? -1 : state->retry_after_us};
@@ -76,14 +74,15 @@ size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_
                                           headers->ratelimit_x};
     struct ratelimit_item items[LIMITS_PER_REQUEST];
     struct limit_standing standings[LIMITS_PER_REQUEST];
-    bool is_refused = exchange->limits.ruling == RULING_REFUSED;
+    bool is_refused = exchange->refusal != NULL && exchange->refusal->ruling == RULING_REFUSED;
     size_t item_count;
     char *room;
 
-    if (exchange->limits.charge_count == 0 || exchange->stage < STAGE_LIMITING ||
-        !(dialects.draft_11 || dialects.plain || dialects.x))
+    if (exchange->stage < STAGE_LIMITING || !(dialects.draft_11 || dialects.plain || dialects.x))
         return count;
-    item_count = standings_of(exchange, items, standings);
+    item_count = add_standings(&exchange->limits, items, standings, 0);
+    if (exchange->bill != NULL) /* both together are limits of one route, of which there are no more */
+        item_count = add_standings(exchange->bill, items, standings, item_count);
     if (item_count == 0)
         return count;
     room = client_alloc(exchange->client, FIELDS_ROOM);

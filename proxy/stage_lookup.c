@@ -62,6 +62,16 @@ static const char *reason_to_bypass(struct exchange *exchange)
     return NULL;
 }
 
+bool passes_cache_by(struct exchange *exchange)
+{
+    if (!exchange->is_judged) {
+        exchange->is_judged = true;
+        exchange->passing_why = exchange->route->cache == NULL ? NULL : reason_to_bypass(exchange);
+        exchange->passes_cache = exchange->route->cache == NULL || exchange->passing_why != NULL;
+    }
+    return exchange->passes_cache;
+}
+
 static bool make_key(struct exchange *exchange)
 {
     struct cache_key_parts parts = {
@@ -98,6 +108,10 @@ static void make_plan(struct exchange *exchange)
     if (uri.base != NULL) /* make_key() would have failed */
         tags[plan->tag_count++] = uri;
     plan->tags = tags;
+    if (exchange->bill != NULL) {
+        plan->charges = exchange->bill->charges;
+        plan->charge_count = exchange->bill->charge_count;
+    }
     build_origin_request(exchange, true, &plan->request);
 }
 
@@ -115,8 +129,7 @@ static void go_alone(struct exchange *exchange, enum cache_forward forward, cons
     exchange->result = CACHE_BYPASS;
     exchange->forward = forward;
     exchange->cache_detail = detail;
-    move_to(exchange, STAGE_FETCHING);
-    stage_fetch(exchange);
+    stage_pay(exchange);
 }
 
 /* The request wants it fresher than it is: the upstream is asked, for this client alone. */
@@ -163,6 +176,9 @@ static void on_landed(void *arg)
     exchange->has_result = true;
     exchange->result = rider->result;
     exchange->cache_detail = rider->why;
+    if (rider->is_refused &&
+        rider->outcome != BOARDING_REFUSED) /* another one paid: nothing was refused to this one */
+        memset(exchange->bill->has_state, 0, sizeof(exchange->bill->has_state));
     switch (rider->outcome) {
     case BOARDING_OBJECT: deliver_landed(exchange, rider); return;
     case BOARDING_STREAM:
@@ -180,12 +196,17 @@ static void on_landed(void *arg)
         else
             refuse_upstream_status(exchange, rider->status);
         return;
+    case BOARDING_REFUSED:
+        exchange->has_result = false;
+        refuse_by_limit(exchange, exchange->bill);
+        return;
     }
 }
 
 static void board(struct exchange *exchange)
 {
     exchange->rider.plan = plan_of(exchange);
+    exchange->rider.bill = exchange->bill;
     exchange->rider.wants_part = exchange->range.base != NULL;
     exchange->rider.landed = on_landed;
     exchange->rider.arg = exchange;
@@ -303,17 +324,12 @@ static bool may_use_near(const struct exchange *exchange)
 
 void stage_lookup(struct exchange *exchange)
 {
-    const char *bypass;
+    bool passes = passes_cache_by(exchange);
+    const char *why = exchange->passing_why;
 
-    if (exchange->route->cache == NULL) {
-        go_alone(exchange, FORWARD_BYPASS, NULL);
-        return;
-    }
-    exchange->is_cache_route = true;
-    bypass = reason_to_bypass(exchange);
-    if (bypass != NULL || !make_key(exchange)) {
-        go_alone(exchange, bypass != NULL && strcmp(bypass, "method") == 0 ? FORWARD_METHOD : FORWARD_BYPASS,
-                 bypass);
+    exchange->is_cache_route = exchange->route->cache != NULL;
+    if (passes || !make_key(exchange)) {
+        go_alone(exchange, why != NULL && strcmp(why, "method") == 0 ? FORWARD_METHOD : FORWARD_BYPASS, why);
         return;
     }
     if (!may_use_near(exchange)) {

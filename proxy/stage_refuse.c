@@ -52,18 +52,18 @@ static void answer(struct exchange *exchange, int status, const char *code, stru
 
 /* ---- by a limit ---- */
 
-static size_t violated_names(const struct exchange *exchange, struct slice *names,
+static size_t violated_names(const struct limit_request *by, struct slice *names,
                              struct limit_standing *standings, size_t *standing_count)
 {
     size_t violated = 0, count = 0;
 
-    for (size_t i = 0; i < exchange->limits.charge_count; i++) {
-        const struct limit_rule *rule = exchange->limits.charges[i].rule;
-        const struct limit_state *state = &exchange->limits.states[i];
-        struct limit_standing standing = {limit_capacity(exchange->limits.charges[i].terms), state->available,
+    for (size_t i = 0; i < by->charge_count; i++) {
+        const struct limit_rule *rule = by->charges[i].rule;
+        const struct limit_state *state = &by->states[i];
+        struct limit_standing standing = {limit_capacity(by->charges[i].terms), state->available,
                                           state->retry_after_us, state->never};
 
-        if (!exchange->limits.has_state[i])
+        if (!by->has_state[i])
             continue;
         standings[count++] = standing;
         if (limit_refuses(&standing))
@@ -99,19 +99,22 @@ static void answer_refusal(struct exchange *exchange, const struct refusal *refu
            slice_of(body, len));
 }
 
-void refuse_by_limit(struct exchange *exchange)
+void refuse_by_limit(struct exchange *exchange, const struct limit_request *by)
 {
     struct slice names[LIMITS_PER_REQUEST];
     struct limit_standing standings[LIMITS_PER_REQUEST];
     size_t standing_count;
     struct refusal refusal = {
-        .kind = kind_of(exchange->limits.ruling),
-        .limit = slice_text(exchange->limits.named->name),
+        .kind = kind_of(by->ruling),
+        .limit = slice_text(by->named->name),
         .violated = names,
-        .violated_count = violated_names(exchange, names, standings, &standing_count),
+        .violated_count = violated_names(by, names, standings, &standing_count),
     };
 
-    exchange->refusing_limit = exchange->limits.named->name;
+    if (by->is_tentative)
+        limiter_count_refusal(by);
+    exchange->refusal = by;
+    exchange->refusing_limit = by->named->name;
     if (refusal.kind == REFUSED_LIMITER_AWAY) {
         names[0] = refusal.limit;
         refusal.violated_count = 1;
@@ -135,6 +138,7 @@ void refuse_objection(struct exchange *exchange, const struct objection *objecti
 
     exchange->refusing_limit = objection->limit->name;
     exchange->limits.charge_count = 0;
+    exchange->bill = NULL;
     answer_refusal(exchange, &refusal, NULL);
 }
 

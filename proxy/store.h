@@ -12,6 +12,8 @@
 #include "near.h"
 #include "object.h"
 
+#include <string.h>
+
 struct limit_rule;  /* settings.h */
 struct limit_terms; /* budget.h */
 struct loop;
@@ -26,6 +28,12 @@ struct limit_charge {
     unsigned char principal[16]; /* SHA-256 of (kind, value), cut to 128 bits */
     int64_t cost;                /* >= 1 */
 };
+
+static inline bool limit_charge_equals(const struct limit_charge *a, const struct limit_charge *b)
+{
+    return a->rule == b->rule && a->terms == b->terms && a->cost == b->cost &&
+           memcmp(a->principal, b->principal, sizeof(a->principal)) == 0;
+}
 
 /* In place of a count: a shadow, decided for those requests alone that the last tuple with a count of its own let pass, right
  * after it. It is charged and answered as any other, and no other depends on it. */

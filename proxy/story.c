@@ -28,7 +28,7 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
     story->site = site;
     story->stats = stats;
     story->limiter = limiter_new(loop, store, fallback);
-    story->flights = flights_new(loop, store);
+    story->flights = flights_new(loop, store, story->limiter);
     story->invalidator = invalidator_new(loop, store, stats);
     story->aftermaths = aftermaths_new(story->invalidator);
     story->principals = principals_new();

@@ -879,7 +879,7 @@ Test(flight, flights_that_are_freed_under_way_give_their_locks_back)
             fetch_end(0, FAULT_NONE);
         flights_free(rig.flights);
         cr_assert_eq(times_given_back(), state >= 1, "state %d", state);
-        rig.flights = flights_new(rig.loop, &rig.store.store);
+        rig.flights = flights_new(rig.loop, &rig.store.store, rig.limiter);
         rig_stop();
     }
 }

@@ -5,6 +5,7 @@
 #include "fake_origin.h"
 #include "fake_store.h"
 #include "flight.h"
+#include "limiter.h"
 #include "objects.h"
 #include "test_site.h"
 
@@ -13,6 +14,7 @@ static struct {
     struct near *near;
     struct fake_store store;
     struct site *site;
+    struct limiter *limiter;
     struct flights *flights;
 } rig;
 
@@ -37,7 +39,8 @@ static inline void rig_start(bool is_shared)
     rig.near = near_new(1 << 20, 1 << 18);
     fake_store_init(&rig.store, rig.near, is_shared);
     rig.site = test_site_new(rig.loop);
-    rig.flights = flights_new(rig.loop, &rig.store.store);
+    rig.limiter = limiter_new(rig.loop, &rig.store.store, NULL);
+    rig.flights = flights_new(rig.loop, &rig.store.store, rig.limiter);
 }
 
 static inline void rig_turn(void)
@@ -49,6 +52,7 @@ static inline void rig_turn(void)
 static inline void rig_stop(void)
 {
     flights_free(rig.flights);
+    limiter_free(rig.limiter);
     rig.store.store.ops->free(&rig.store.store);
     site_release(&rig.site);
     rig_turn();

@@ -58,7 +58,7 @@ MODULES = {
     SERVICES: {
         "limiter": ["limiter", "refusals"],
         "cache": ["cache", "cache_*"],
-        "flight": ["flight", "flight_tell", "flight_load", "flight_parts", "plan", "load_answer", "variant"],
+        "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant"],
         "stream": ["stream"],
         "invalidator": ["invalidator"],
         "upstream": ["upstream"],
@@ -88,6 +88,7 @@ MAY_USE = {
     ("redis_link", "redis_words"): "plain values, without a connection",
     ("origin", "resolver"): "it is given the resolver that it asks",
     ("flight", "stream"): "a flight's load is a stream",
+    ("flight", "limiter"): "a load is paid for before it begins",
     ("flight", "site"): "loads go to the upstreams of a site",
     ("stream", "site"): "streams come from the upstreams of a site",
     ("limiter", "site"): "a site knows the figures that decisions are counted in",

@@ -43,6 +43,8 @@ static bool is_kept_always(struct slice name)
         {"cdn-cache-control", 17},
         {"weir-cache-control", 18},
         {"surrogate-control", 17},
+        {"cache-groups", 12},
+        {"cache-group-invalidation", 24},
         {"pragma", 6},
         {"expires", 7},
         {"age", 3},

@@ -1,5 +1,6 @@
 /* Aftermath: see aftermath.h. */
 #include "aftermath.h"
+#include "group_tags.h"
 #include "memory.h"
 
 #include <stdlib.h>
@@ -10,6 +11,7 @@ struct aftermath {
     struct stream *stream;
     struct slice *tags; /* in the same allocation */
     size_t tag_count, soft_count;
+    struct slice authority; /* in it, too */
 };
 
 struct aftermaths {
@@ -23,15 +25,20 @@ bool status_tells_of_change(int status)
     return status >= 200 && status <= 399;
 }
 
+static void invalidate(struct aftermath *aftermath, const struct slice *tags, size_t count, size_t soft_count)
+{
+    struct invalidation *invalidation;
+
+    if (count == 0)
+        return;
+    invalidation = invalidator_ask(aftermath->all->invalidator, tags, count, soft_count, NULL, NULL);
+    invalidation_forget(&invalidation);
+}
+
 static void end(struct aftermath *aftermath, bool invalidates)
 {
-    if (invalidates) {
-        struct invalidation *invalidation =
-            invalidator_ask(aftermath->all->invalidator, aftermath->tags, aftermath->tag_count,
-                            aftermath->soft_count, NULL, NULL);
-
-        invalidation_forget(&invalidation);
-    }
+    if (invalidates)
+        invalidate(aftermath, aftermath->tags, aftermath->tag_count, aftermath->soft_count);
     stream_disown(&aftermath->stream, true);
     list_leave(&aftermath->link);
     aftermath->all->count--;
@@ -41,7 +48,11 @@ static void end(struct aftermath *aftermath, bool invalidates)
 static void on_head(void *arg)
 {
     struct aftermath *aftermath = arg;
+    struct group_tags groups;
 
+    group_tags_invalidated(&groups, aftermath->stream->headers, aftermath->stream->header_count,
+                           aftermath->authority);
+    invalidate(aftermath, groups.tags, groups.count, 0);
     end(aftermath, status_tells_of_change(aftermath->stream->status));
 }
 
@@ -53,9 +64,19 @@ static void on_end(void *arg)
 
 static const struct stream_owner OWNER = {on_head, NULL, on_end};
 
-static struct aftermath *aftermath_new(const struct slice *tags, size_t tag_count)
+static struct slice put(char **to, struct slice from)
 {
-    size_t bytes = sizeof(struct aftermath) + tag_count * sizeof(struct slice);
+    struct slice copy = slice_of(*to, from.len);
+
+    if (from.len > 0)
+        memcpy(*to, from.base, from.len);
+    *to += from.len;
+    return copy;
+}
+
+static struct aftermath *aftermath_new(const struct slice *tags, size_t tag_count, struct slice authority)
+{
+    size_t bytes = sizeof(struct aftermath) + tag_count * sizeof(struct slice) + authority.len;
     struct aftermath *aftermath;
     char *to;
 
@@ -65,22 +86,20 @@ static struct aftermath *aftermath_new(const struct slice *tags, size_t tag_coun
     aftermath->tags = (struct slice *)(aftermath + 1);
     aftermath->tag_count = tag_count;
     to = (char *)(aftermath->tags + tag_count);
-    for (size_t i = 0; i < tag_count; i++) {
-        memcpy(to, tags[i].base, tags[i].len);
-        aftermath->tags[i] = slice_of(to, tags[i].len);
-        to += tags[i].len;
-    }
+    for (size_t i = 0; i < tag_count; i++)
+        aftermath->tags[i] = put(&to, tags[i]);
+    aftermath->authority = put(&to, authority);
     return aftermath;
 }
 
 bool aftermath_begin(struct aftermaths *aftermaths, struct stream **stream, const struct slice *tags,
-                     size_t tag_count, size_t soft_count)
+                     size_t tag_count, size_t soft_count, struct slice authority)
 {
     struct aftermath *aftermath;
 
     if (!stream_outlives_client(*stream))
         return false;
-    aftermath = aftermath_new(tags, tag_count);
+    aftermath = aftermath_new(tags, tag_count, authority);
     aftermath->soft_count = soft_count;
     aftermath->all = aftermaths;
     aftermath->stream = *stream;

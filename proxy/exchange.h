@@ -20,6 +20,7 @@
 #include "conditional.h"
 #include "flight.h"
 #include "front.h"
+#include "group_tags.h"
 #include "identity.h"
 #include "invalidator.h"
 #include "limiter.h"
@@ -74,6 +75,7 @@ struct exchange {
     struct store_call *peek;                    /* a look at the store that loads nothing */
     struct object *basis;                       /* held: the upstream is asked whether it is still the same */
     struct stream *alone;                       /* owned */
+    struct slice alone_authority;               /* the host that it was asked for */
     struct slice *change_tags;                  /* what the request invalidates, if it comes about */
     size_t change_tag_count, soft_change_count; /* the first are invalidated softly */
     struct invalidation *invalidation;
@@ -144,6 +146,8 @@ struct slice uri_tag(struct exchange *exchange, const struct cache_rule *rule, s
 enum { URIS_MAX = 3 };
 size_t changed_uri(struct exchange *exchange, struct slice *out, size_t count);
 size_t named_uris(struct exchange *exchange, const struct stream *answer, struct slice *out, size_t count);
+/* The cache groups that the answer to an unsafe request says have changed, whatever its status. */
+void named_groups(struct exchange *exchange, const struct stream *answer, struct group_tags *out);
 
 /* What a client gets of a whole answer. */
 enum shape_kind {

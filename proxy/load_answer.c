@@ -66,6 +66,11 @@ static bool collect_tags(struct load_answer *answer, const struct header *header
             if (!add_tag(answer, tag))
                 return false;
     }
+    if (!group_tags_of(&answer->groups, headers, header_count, plan->request.authority))
+        return false;
+    for (size_t i = 0; i < answer->groups.count; i++)
+        if (!add_tag(answer, answer->groups.tags[i]))
+            return false;
     return true;
 }
 

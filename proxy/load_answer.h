@@ -3,13 +3,16 @@
 #define WEIR_LOAD_ANSWER_H
 
 #include "flight.h"
+#include "group_tags.h"
 
 enum { ANSWER_MAX_TAGS = 64, ANSWER_MAX_TAG_BYTES = 256 };
 
 struct load_answer {
-    struct freshness freshness;         /* in ms from the receipt of the head */
-    struct slice tags[ANSWER_MAX_TAGS]; /* the route's and the response's; they point into plan and stream */
+    struct freshness freshness; /* in ms from the receipt of the head */
+    struct slice
+        tags[ANSWER_MAX_TAGS]; /* the route's and the response's; they point into plan, stream, groups */
     size_t tag_count;
+    struct group_tags groups;
     char vary[VARY_NAMES_ROOM]; /* all the fields that the answer depends on */
     size_t vary_len;
     bool has_more;         /* some of them its plan's key does not tell apart yet */

@@ -172,15 +172,26 @@ static void on_invalidated(void *arg, int64_t epoch)
  * meanwhile. */
 static bool starts_invalidation(struct exchange *exchange)
 {
-    if (!status_tells_of_change(exchange->alone->status))
-        return false;
-    exchange->change_tag_count +=
-        named_uris(exchange, exchange->alone, exchange->change_tags, exchange->change_tag_count);
-    if (exchange->change_tag_count == 0)
+    struct slice *tags = exchange->change_tags;
+    size_t count = 0, soft_count = 0;
+    struct group_tags groups;
+
+    if (status_tells_of_change(exchange->alone->status)) {
+        soft_count = exchange->soft_change_count;
+        count = exchange->change_tag_count;
+        count += named_uris(exchange, exchange->alone, tags, count);
+    }
+    named_groups(exchange, exchange->alone, &groups);
+    if (groups.count > 0) {
+        tags = client_alloc(exchange->client, (count + groups.count) * sizeof(*tags));
+        memcpy(tags, exchange->change_tags, count * sizeof(*tags));
+        memcpy(tags + count, groups.tags, groups.count * sizeof(*tags));
+        count += groups.count;
+    }
+    if (count == 0)
         return false;
     exchange->invalidation =
-        invalidator_ask(exchange->story->invalidator, exchange->change_tags, exchange->change_tag_count,
-                        exchange->soft_change_count, on_invalidated, exchange);
+        invalidator_ask(exchange->story->invalidator, tags, count, soft_count, on_invalidated, exchange);
     return true;
 }
 
@@ -263,7 +274,7 @@ void stage_fetch_left(struct exchange *exchange)
 
     if (!awaits_outcome ||
         !aftermath_begin(exchange->story->aftermaths, &exchange->alone, exchange->change_tags,
-                         exchange->change_tag_count, exchange->soft_change_count))
+                         exchange->change_tag_count, exchange->soft_change_count, exchange->alone_authority))
         stream_disown(&exchange->alone, true);
 }
 
@@ -282,5 +293,6 @@ void stage_fetch(struct exchange *exchange)
         build_origin_request(exchange, false, &request);
     }
     expand_change(exchange);
+    exchange->alone_authority = request.authority;
     exchange->alone = stream_start(exchange->site, exchange->route->upstream, &request, &ALONE, exchange);
 }

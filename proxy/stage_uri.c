@@ -89,6 +89,13 @@ static size_t add_reference(struct exchange *exchange, const struct stream *answ
     return count;
 }
 
+void named_groups(struct exchange *exchange, const struct stream *answer, struct group_tags *out)
+{
+    out->count = 0;
+    if (!is_safe(exchange->head->method))
+        group_tags_invalidated(out, answer->headers, answer->header_count, exchange->alone_authority);
+}
+
 size_t changed_uri(struct exchange *exchange, struct slice *out, size_t count)
 {
     if (is_safe(exchange->head->method))

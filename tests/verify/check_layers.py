@@ -35,7 +35,7 @@ MODULES = {
         "peers": ["peers"],
         "list": ["list"],
         "expiry_map": ["expiry_map"],
-        "digest": ["digest"],
+        "digest": ["digest", "group_tags"],
         "json_body": ["json_body"],
         "lua_scripts": ["lua_scripts"],
         "object": ["object"],

@@ -157,6 +157,7 @@ static void wait_for_other(struct flight *flight, const struct lookup_answer *an
     flight->has_waited = true;
     flight->state = FLIGHT_WAITING;
     timer_start(flights->loop, &flight->poll, mono_after(loop_now(flights->loop), wait_ms < 1 ? 1 : wait_ms));
+    flight_send_authorized_alone(flight);
 }
 
 /* Of those who came together one brings what may prove storable after all; the others are not kept waiting for it. */

@@ -32,8 +32,8 @@ struct load_plan {
     struct key32 key;
     const struct slice *tags; /* those the route declares */
     size_t tag_count;
-    struct origin_request request; /* a GET without body, without conditions */
-    bool has_authorization;
+    struct origin_request request;      /* a GET without body, without conditions */
+    bool has_authorization;             /* and the route does not say that it makes no difference */
     const struct limit_charge *charges; /* what a load costs the one whose plan it is */
     size_t charge_count;                /* 0: it is free */
     char varied[VARY_NAMES_ROOM];       /* the fields that the key tells requests apart by, see variant.h */

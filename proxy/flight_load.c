@@ -108,6 +108,14 @@ static void end_unshared(struct flight *flight, const char *why)
     flight_land_alone(flight, why);
 }
 
+/* The others would be given something of their own: they look again, and one of them loads that. */
+static void end_personal(struct flight *flight, const char *why)
+{
+    flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
+    send_riders_back(flight);
+    end_unshared(flight, why);
+}
+
 static void tell_failure(struct flight *flight)
 {
     struct stream *stream = flight->stream;
@@ -304,6 +312,13 @@ static void on_head(void *arg)
         flight->is_error_unshared = kind == ANSWER_ERROR_UNSHARED;
         end_failed(flight, flight->stream->status);
         return;
+    case ANSWER_PERSONAL:
+        if (load_answer_is_error(flight->stream->status) && flight_may_stand_in(flight)) {
+            flight->has_error_answer = true;
+            end_failed(flight, flight->stream->status);
+        } else
+            end_personal(flight, why);
+        return;
     case ANSWER_UNSHARED:
         flight_release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
         end_unshared(flight, why);
@@ -380,6 +395,10 @@ static void confirm_copy(struct flight *flight)
     load_answer_finish_copy(&flight->answer, flight->stand_in, flight->stream, flight->plan, flight->epoch,
                             &lifetimes);
     flight->is_confirmed = true;
+    if (kind == ANSWER_PERSONAL) {
+        end_personal(flight, why);
+        return;
+    }
     if (kind != ANSWER_SHARED) {
         flight_release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
         end_unshared(flight, why);
@@ -484,5 +503,6 @@ void flight_start_load(struct flight *flight)
 {
     flight->state = FLIGHT_LOADING;
     flight_choose_leader(flight);
+    flight_send_authorized_alone(flight);
     start_stream(flight);
 }

@@ -88,6 +88,7 @@ void flight_land_object(struct flight *flight, struct object *object, enum cache
                         const char *why);
 bool flight_may_serve_stale(const struct flight *flight);
 bool flight_may_stand_in(const struct flight *flight);
+void flight_send_authorized_alone(struct flight *flight);
 void flight_tell(struct rider *rider);
 void flight_tell_all_confirmed(struct flight *flight);
 void flight_tell_all_stale(struct flight *flight, struct object *object);

@@ -126,5 +126,6 @@ void flight_load_once_paid(struct flight *flight)
         timer_start(flights->loop, &flight->renew, mono_after(loop_now(flights->loop), RENEW_MS));
     if (flight->leader == NULL && !list_is_empty(&flight->riders))
         flight_take_lead(flight, LIST_OWNER(flight->riders.next, struct rider, link));
+    flight_send_authorized_alone(flight);
     ask(flight);
 }

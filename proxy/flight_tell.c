@@ -109,6 +109,32 @@ void flight_tell_stream(struct flight *flight, struct rider *rider)
     flight_tell(rider);
 }
 
+/* Not the leader: it is what is being loaded. */
+static struct rider *find_authorized(const struct flight *flight)
+{
+    for (struct link *at = flight->riders.next; at != &flight->riders; at = at->next) {
+        struct rider *rider = LIST_OWNER(at, struct rider, link);
+
+        if (rider->plan->has_authorization && rider != flight->leader)
+            return rider;
+    }
+    return NULL;
+}
+
+/* What another is given need not be what an upstream that knows the client would give: so a request with Authorization
+ * waits for nobody's load but its own. */
+void flight_send_authorized_alone(struct flight *flight)
+{
+    struct rider *rider;
+
+    while ((rider = find_authorized(flight)) != NULL) {
+        rider->outcome = BOARDING_ALONE;
+        rider->object = NULL;
+        rider->why = "authorization";
+        flight_tell(rider);
+    }
+}
+
 /* The load is whole: who comes now waits for nobody. */
 static void tell_whole(struct flight *flight, struct rider *rider)
 {
@@ -175,10 +201,15 @@ static void tell_latecomers(struct flight *flight)
     case FLIGHT_WAITING:
     case FLIGHT_PAYING:
     case FLIGHT_LOADING:
+        flight_send_authorized_alone(flight);
         if (flight_may_serve_stale(flight))
             flight_tell_all_stale(flight, flight->stand_in);
         return;
-    case FLIGHT_STREAMING: flight_tell_all_stream(flight); return;
+    case FLIGHT_STREAMING:
+        if (!flight->answer.permits_authorization)
+            flight_send_authorized_alone(flight);
+        flight_tell_all_stream(flight);
+        return;
     case FLIGHT_FILLING: flight_tell_all_whole(flight); return;
     case FLIGHT_FAILING: return;
     }

@@ -115,6 +115,7 @@ static enum answer_kind judge(struct load_answer *answer, const struct received 
     struct storing_request request;
     struct storing_response response;
     enum storability storability;
+    bool is_failure;
 
     storing_request_read(plan->request.method, plan->request.headers, plan->request.header_count, &request);
     request.has_authorization = plan->has_authorization;
@@ -125,11 +126,13 @@ static enum answer_kind judge(struct load_answer *answer, const struct received 
         response.varies_on_all = true; /* on more than we care to tell apart */
     storability = storability_judge(&request, &response, &rule, &answer->freshness);
     *why = storability_name(storability);
-    if (load_answer_is_error(received->status) &&
-        !(storability == STORABLE && answer->freshness.fresh_ms > 0))
-        return says_private(&response) || varies(answer, received) || plan->has_authorization
-                   ? ANSWER_ERROR_UNSHARED
-                   : ANSWER_ERROR;
+    answer->permits_authorization = response.control.permits_authorization;
+    is_failure = load_answer_is_error(received->status) &&
+                 !(storability == STORABLE && answer->freshness.fresh_ms > 0);
+    if (plan->has_authorization && (is_failure || storability != STORABLE))
+        return ANSWER_PERSONAL;
+    if (is_failure)
+        return says_private(&response) || varies(answer, received) ? ANSWER_ERROR_UNSHARED : ANSWER_ERROR;
     if (storability != STORABLE)
         return storability_blames_response(storability) ? ANSWER_UNSHARED : ANSWER_UNSHARED_THIS_TIME;
     if (!collect_tags(answer, received->headers, received->header_count, plan)) {

@@ -15,7 +15,8 @@ struct load_answer {
     struct group_tags groups;
     char vary[VARY_NAMES_ROOM]; /* all the fields that the answer depends on */
     size_t vary_len;
-    bool has_more;         /* some of them its plan's key does not tell apart yet */
+    bool permits_authorization; /* says itself that who asks makes no difference (RFC 9111 section 3.5) */
+    bool has_more;              /* some of them its plan's key does not tell apart yet */
     struct header *merged; /* of a validated copy: its fields, updated; they point into copy and stream */
     size_t merged_count;
     struct object *object; /* once finished */
@@ -24,8 +25,9 @@ struct load_answer {
 enum answer_kind {
     ANSWER_SHARED, /* for all riders, and for the store */
     ANSWER_ERROR,  /* the upstream failed and says nothing private: for all riders, not for the store */
-    ANSWER_ERROR_UNSHARED,     /* the upstream failed, and what it says is for the leader alone */
-    ANSWER_UNSHARED,           /* for the leader alone; the next one will be the same */
+    ANSWER_ERROR_UNSHARED, /* the upstream failed, and what it says is for the leader alone */
+    ANSWER_UNSHARED,       /* for the leader alone; the next one will be the same */
+    ANSWER_PERSONAL, /* for the leader alone, whom the upstream knows by Authorization: what others would get is open */
     ANSWER_UNSHARED_THIS_TIME, /* for the leader alone; the next one may fare better */
 };
 

@@ -48,8 +48,6 @@ static const char *reason_to_bypass(struct exchange *exchange)
     if (exchange->head->body.len > 0)
         return "body";
     storing_request_read(SLICE("GET"), exchange->fields, exchange->field_count, &facts);
-    if (facts.has_authorization && !exchange->route->cache->shared_with_authorization)
-        return "authorization";
     if (facts.control.no_store)
         return "request";
     conditions_read(exchange->fields, exchange->field_count, &exchange->conditions);
@@ -57,7 +55,8 @@ static const char *reason_to_bypass(struct exchange *exchange)
         return "condition";
     reuse_wish_read(exchange->fields, exchange->field_count, &exchange->wish);
     exchange->range = field_of(exchange, SLICE("range"));
-    exchange->plan.has_authorization = facts.has_authorization;
+    exchange->plan.has_authorization =
+        facts.has_authorization && !exchange->route->cache->shared_with_authorization;
     exchange->is_shaped = true;
     return NULL;
 }
@@ -154,6 +153,18 @@ static bool suits(const struct exchange *exchange, const struct object *object)
     return reuse_suits(&exchange->wish, now - object->born.ms, object->fresh_until.ms - now);
 }
 
+/* What is stored may be another client's, or nobody's in particular: whom the upstream knows by Authorization gets it where
+ * it says that this makes no difference (RFC 9111 section 3.5). */
+static bool may_have(const struct exchange *exchange, const struct object *object)
+{
+    struct cache_control control;
+
+    if (!exchange->plan.has_authorization)
+        return true;
+    response_control_parse(object->headers, object->header_count, &control);
+    return control.permits_authorization;
+}
+
 /* From a load or from the store: is it as fresh as the request wants it? What was asked for just now is. */
 static void deliver_landed(struct exchange *exchange, struct rider *rider)
 {
@@ -161,6 +172,10 @@ static void deliver_landed(struct exchange *exchange, struct rider *rider)
         exchange->forward = FORWARD_STALE;
         exchange->is_stored = rider->is_stored;
         exchange->upstream_us = rider->waited_us;
+    } else if (!may_have(exchange, rider->object)) {
+        object_release(&rider->object);
+        go_alone(exchange, FORWARD_BYPASS, "authorization");
+        return;
     } else if (!suits(exchange, rider->object)) {
         validate(exchange, rider->object, FORWARD_REQUEST, NULL);
         return;
@@ -255,6 +270,13 @@ static bool use_near(struct exchange *exchange)
 
     if (object == NULL)
         return false;
+    if (!may_have(exchange, object)) {
+        object_release(&object);
+        if (exchange->wish.control.only_if_cached)
+            return false;
+        go_alone(exchange, FORWARD_BYPASS, "authorization");
+        return true;
+    }
     if (is_servable ? suits(exchange, object) : will_do(exchange, object)) {
         if (exchange->limits.is_degraded)
             site_count_degraded(exchange->site, DEGRADED_CACHE_SERVED);
@@ -281,7 +303,7 @@ static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *a
     bool is_rule = fault == FAULT_NONE && answer->kind == LOOKUP_FRESH && object_is_rule(answer->object);
     bool is_there = fault == FAULT_NONE && answer->object != NULL && !object_is_rule(answer->object) &&
                     (answer->kind == LOOKUP_FRESH || answer->kind == LOOKUP_STALE) &&
-                    suits(exchange, answer->object) &&
+                    may_have(exchange, answer->object) && suits(exchange, answer->object) &&
                     !near_outdates(exchange->story->store->near, answer->object);
 
     exchange->peek = NULL;

@@ -2,8 +2,8 @@
 
 import pytest
 
-from test_rfc9111 import FRESH, LATER, World
 from weir import wait_until
+from world import FRESH, LATER, World
 
 STALE = "max-age=0"
 

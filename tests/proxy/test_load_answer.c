@@ -81,7 +81,9 @@ Test(load_answer, who_may_have_it)
         {"varies by everything, among others", 200, "vary", "accept-encoding, *", false, ANSWER_UNSHARED},
         {"varies by what is no field", 200, "vary", "accept encoding", false, ANSWER_UNSHARED},
         {"a status that is not listed", 201, NULL, NULL, false, ANSWER_UNSHARED},
-        {"to credentials, and it does not say public", 200, NULL, NULL, true, ANSWER_UNSHARED_THIS_TIME},
+        {"to credentials, and it does not say public", 200, NULL, NULL, true, ANSWER_PERSONAL},
+        {"to credentials, and not at all for others", 200, "cache-control", "private, must-revalidate", true,
+         ANSWER_PERSONAL},
         {"to credentials, and it says public", 200, "cache-control", "public", true, ANSWER_SHARED},
         {"the upstream failed", 500, NULL, NULL, false, ANSWER_ERROR},
         {"bad gateway", 502, NULL, NULL, false, ANSWER_ERROR},
@@ -97,7 +99,7 @@ Test(load_answer, who_may_have_it)
          ANSWER_ERROR_UNSHARED},
         {"a failure told by the cookie", 503, "vary", "cookie", false, ANSWER_ERROR_UNSHARED},
         {"a failure that could have been coded", 503, "vary", "Accept-Encoding", false, ANSWER_ERROR},
-        {"a failure told to credentials", 500, NULL, NULL, true, ANSWER_ERROR_UNSHARED},
+        {"a failure told to credentials", 500, NULL, NULL, true, ANSWER_PERSONAL},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -1,34 +1,16 @@
 /* Admin: see admin.h. */
-#include "admin.h"
-#include "front.h"
-#include "invalidator.h"
+#include "admin_parts.h"
 #include "loop.h"
 #include "memory.h"
 #include "problem.h"
 #include "respond.h"
 #include "stats.h"
 
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BODY_MAX_BYTES = 64 << 10, TAGS_MAX = 64, TAG_MAX_BYTES = 256, CONNECTIONS_MAX = 128 };
-
-struct admin {
-    struct loop *loop;
-    struct front *front;
-    struct store *store;
-    struct invalidator *invalidator;
-    char *token; /* NULL: none needed */
-    bool is_ready;
-};
-
-struct admin_request {
-    struct admin *admin;
-    struct client_request *client;
-    struct invalidation *invalidation;
-};
+enum { CONNECTIONS_MAX = 128 };
 
 static void on_gone(void *arg)
 {
@@ -37,7 +19,7 @@ static void on_gone(void *arg)
     invalidation_forget(&request->invalidation);
 }
 
-static void answer(struct client_request *client, int status, struct slice type, struct slice body)
+void admin_answer(struct client_request *client, int status, struct slice type, struct slice body)
 {
     const struct header fields[] = {
         {SLICE("content-type"), type},
@@ -48,12 +30,12 @@ static void answer(struct client_request *client, int status, struct slice type,
     respond(client, status, fields, sizeof(fields) / sizeof(fields[0]), body);
 }
 
-static void refuse(struct client_request *client, int status, const char *code, const char *detail)
+void admin_refuse(struct client_request *client, int status, const char *code, const char *detail)
 {
     char body[PROBLEM_ROOM];
 
-    answer(client, status, SLICE("application/problem+json"),
-           slice_of(body, problem_body(status, code, detail, body, sizeof(body))));
+    admin_answer(client, status, SLICE("application/problem+json"),
+                 slice_of(body, problem_body(status, code, detail, body, sizeof(body))));
 }
 
 /* ---- what may be asked ---- */
@@ -66,86 +48,8 @@ static void answer_metrics(struct client_request *client)
 
     stats_write_prometheus(out);
     fclose(out);
-    answer(client, 200, SLICE("text/plain; version=0.0.4; charset=utf-8"), slice_of(text, len));
+    admin_answer(client, 200, SLICE("text/plain; version=0.0.4; charset=utf-8"), slice_of(text, len));
     free(text);
-}
-
-static void on_invalidated(void *arg, int64_t epoch)
-{
-    struct admin_request *request = arg;
-    char body[96];
-    int len;
-
-    request->invalidation = NULL;
-    if (epoch < 0) {
-        answer(request->client, 202, SLICE("application/json"), SLICE("{\"epoch\":null,\"kept\":true}\n"));
-        return;
-    }
-    len = snprintf(body, sizeof(body), "{\"epoch\":%lld}\n", (long long)epoch);
-    answer(request->client, 200, SLICE("application/json"), slice_of(body, (size_t)len));
-}
-
-/* The tags of {"tags": ["a", ...]}; NULL, or what is wrong. The slices point into `body`. */
-static const char *read_tags(struct json_object *body, struct slice *tags, size_t *count)
-{
-    struct json_object *list;
-
-    if (!json_object_is_type(body, json_type_object) || !json_object_object_get_ex(body, "tags", &list) ||
-        !json_object_is_type(list, json_type_array))
-        return "The body must be an object with a list named tags.";
-    *count = json_object_array_length(list);
-    if (*count == 0 || *count > TAGS_MAX)
-        return "Between 1 and 64 tags can be invalidated at once.";
-    for (size_t i = 0; i < *count; i++) {
-        struct json_object *tag = json_object_array_get_idx(list, i);
-
-        if (!json_object_is_type(tag, json_type_string))
-            return "Each tag must be a string.";
-        tags[i] = slice_of(json_object_get_string(tag), (size_t)json_object_get_string_len(tag));
-        if (tags[i].len == 0 || tags[i].len > TAG_MAX_BYTES)
-            return "A tag has between 1 and 256 bytes.";
-    }
-    return NULL;
-}
-
-static struct json_object *parse_json(struct slice body)
-{
-    struct json_tokener *tokener = json_tokener_new_ex(8);
-    struct json_object *parsed;
-
-    if (tokener == NULL || body.len == 0 || body.len > BODY_MAX_BYTES) {
-        if (tokener != NULL)
-            json_tokener_free(tokener);
-        return NULL;
-    }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-    parsed = json_tokener_parse_ex(tokener, body.base, (int)body.len);
-    if (json_tokener_get_error(tokener) != json_tokener_success) {
-        json_object_put(parsed);
-        parsed = NULL;
-    }
-    json_tokener_free(tokener);
-    return parsed;
-}
-
-static void invalidate(struct admin_request *request, struct slice body)
-{
-    struct json_object *parsed = parse_json(body);
-    struct slice tags[TAGS_MAX];
-    size_t count = 0;
-    const char *flaw;
-
-    if (parsed == NULL) {
-        refuse(request->client, 400, "bad_json", "The body is not one JSON value.");
-        return;
-    }
-    flaw = read_tags(parsed, tags, &count);
-    if (flaw != NULL)
-        refuse(request->client, 400, "bad_tags", flaw);
-    else
-        request->invalidation =
-            invalidator_ask(request->admin->invalidator, tags, count, 0, on_invalidated, request);
-    json_object_put(parsed);
 }
 
 /* ---- who may ask ---- */
@@ -198,12 +102,36 @@ static void route_read(struct admin_request *request, struct slice path)
     if (slice_eq(path, SLICE("/readyz"))) {
         bool is_ready = request->admin->is_ready;
 
-        answer(request->client, is_ready ? 200 : 503, SLICE("text/plain"),
-               is_ready ? SLICE("ready\n") : SLICE("draining\n"));
+        admin_answer(request->client, is_ready ? 200 : 503, SLICE("text/plain"),
+                     is_ready ? SLICE("ready\n") : SLICE("draining\n"));
     } else if (slice_eq(path, SLICE("/metrics")))
         answer_metrics(request->client);
     else
-        refuse(request->client, 404, "no_route", "See docs/operations.md for what this port answers.");
+        admin_refuse(request->client, 404, "no_route", "See docs/operations.md for what this port answers.");
+}
+
+/* What changes something: by POST, with a body of JSON. */
+static void route_change(struct admin_request *request, struct slice path)
+{
+    static const struct {
+        struct slice path;
+        void (*act)(struct admin_request *, struct slice body);
+    } rows[] = {
+        {{"/api/invalidate", 15}, admin_invalidate},
+        {{"/api/purge", 10}, admin_purge},
+    };
+    const struct request_head *head = client_head(request->client);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (!slice_eq(path, rows[i].path) || !slice_eq(head->method, SLICE("POST")))
+            continue;
+        if (is_json(head))
+            rows[i].act(request, head->body);
+        else
+            admin_refuse(request->client, 415, "json_required", "Send the body as application/json.");
+        return;
+    }
+    admin_refuse(request->client, 404, "no_route", "See docs/operations.md for what this port answers.");
 }
 
 static void on_request(void *app, struct client_request *client)
@@ -217,17 +145,13 @@ static void on_request(void *app, struct client_request *client)
     request->client = client;
     client_on_gone(client, on_gone, request);
     if (slice_eq(path, SLICE("/healthz")) && is_read) /* what keeps a process alive needs no token */
-        answer(client, 200, SLICE("text/plain"), SLICE("alive\n"));
+        admin_answer(client, 200, SLICE("text/plain"), SLICE("alive\n"));
     else if (!token_is_right(request->admin, head))
-        refuse(client, 401, "token_required", "Send the admin token as Authorization: Bearer TOKEN.");
+        admin_refuse(client, 401, "token_required", "Send the admin token as Authorization: Bearer TOKEN.");
     else if (is_read)
         route_read(request, path);
-    else if (!slice_eq(path, SLICE("/api/invalidate")) || !slice_eq(head->method, SLICE("POST")))
-        refuse(client, 404, "no_route", "See docs/operations.md for what this port answers.");
-    else if (!is_json(head))
-        refuse(client, 415, "json_required", "Send the body as application/json.");
     else
-        invalidate(request, head->body);
+        route_change(request, path);
 }
 
 /* ---- life ---- */
@@ -236,7 +160,7 @@ struct admin *admin_start(struct loop *loop, struct commons *commons, const stru
 {
     struct admin *admin = must_alloc(sizeof(*admin));
     struct front_limits limits = {
-        .max_body_bytes = BODY_MAX_BYTES,
+        .max_body_bytes = ADMIN_BODY_MAX_BYTES,
         .max_header_bytes = settings->client.max_header_bytes,
         .max_headers = settings->client.max_headers,
         .max_connections = CONNECTIONS_MAX,

@@ -138,9 +138,12 @@ void refuse(struct exchange *exchange, int status, const char *code, const char 
 const struct route_rule *route_for(struct exchange *exchange, struct slice method, struct slice path,
                                    struct route_values *values);
 
-/* The tag of what `rule` stores of this target of the request's host; base NULL where it is too long to be
- * stored at all. Memory is the client's. */
-struct slice uri_tag(struct exchange *exchange, const struct cache_rule *rule, struct slice target);
+/* The tag of what `rule` stores of this target; base NULL where it is too long to be stored at all. Memory is the
+ * client's. */
+struct slice uri_tag(struct exchange *exchange, const struct cache_rule *rule, struct slice authority,
+                     struct slice target);
+/* The host by which a trusted proxy before us was asked; len 0: none is told, or it is no host. */
+struct slice told_host_in_one_spelling(struct exchange *exchange);
 /* What an unsafe request changes: its own target and, once it is answered with 2xx or 3xx, those of the same host that
  * Location and Content-Location name. Their tags are added at out[count]; each returns how many. None for safe methods. */
 enum { URIS_MAX = 3 };

@@ -116,7 +116,7 @@ struct route_rule {
     size_t limit_count;
     struct cache_rule *cache; /* NULL: does not cache */
     struct template *invalidates;
-    size_t invalidate_count;
+    size_t invalidate_count, soft_invalidate_count; /* the first are soft */
     size_t index;
 };
 

@@ -7,32 +7,34 @@
 
 enum { MAX_TAG_HEADERS = 8, MAX_STATUSES = 64 };
 
-void read_templates(struct draft *draft, const struct node *node, struct template **out, size_t *count)
+bool read_template(struct draft *draft, const struct node *node, struct template *out)
 {
-    static const char shape[] = "a tag such as report or product:{id}";
     const char *text, *problem;
 
+    if (!want_text(draft, node, "a tag such as report or product:{id}", &text))
+        return false;
+    if (strpbrk(text, " ,") != NULL) {
+        complain_value(draft->complaints, node, "%s cannot be a tag: it holds a blank or a comma",
+                       quote(text).text);
+        return false;
+    }
+    if (draft->pattern == NULL)
+        return false; /* its variables are not known */
+    text = draft_copy(draft, text);
+    problem = template_compile(slice_text(text), draft->pattern, out);
+    if (problem != NULL)
+        complain_value(draft->complaints, node, "%s cannot be a tag: %s", quote(text).text, problem);
+    return problem == NULL;
+}
+
+void read_templates(struct draft *draft, const struct node *node, struct template **out, size_t *count)
+{
     if (!want_list(draft, node, "a list of tags", MAX_TAGS))
         return;
     *out = draft_alloc(draft, (node->count + 1) * sizeof **out);
-    for (size_t i = 0; i < node->count; i++) {
-        if (!want_text(draft, node->items[i], shape, &text))
-            continue;
-        if (strpbrk(text, " ,") != NULL) {
-            complain_value(draft->complaints, node->items[i],
-                           "%s cannot be a tag: it holds a blank or a comma", quote(text).text);
-            continue;
-        }
-        if (draft->pattern == NULL)
-            continue; /* its variables are not known */
-        text = draft_copy(draft, text);
-        problem = template_compile(slice_text(text), draft->pattern, &(*out)[*count]);
-        if (problem == NULL)
+    for (size_t i = 0; i < node->count; i++)
+        if (read_template(draft, node->items[i], &(*out)[*count]))
             (*count)++;
-        else
-            complain_value(draft->complaints, node->items[i], "%s cannot be a tag: %s", quote(text).text,
-                           problem);
-    }
 }
 
 static void read_tags(struct draft *draft, const struct node *node, void *into)

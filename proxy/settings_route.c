@@ -64,7 +64,7 @@ static void read_upstream_name(struct draft *draft, const struct node *node, voi
     complain_reference(draft, node, "upstream", names, settings->upstream_count);
 }
 
-/* ---- rewrite, invalidates ---- */
+/* ---- rewrite ---- */
 
 static const char *rewrite_problem(const char *text, const struct route_pattern *pattern,
                                    struct template *out)
@@ -98,13 +98,6 @@ static void read_rewrite(struct draft *draft, const struct node *node, void *int
                        problem);
     else
         route->rewrite = rewrite;
-}
-
-static void read_invalidates(struct draft *draft, const struct node *node, void *into)
-{
-    struct route_rule *route = into;
-
-    read_templates(draft, node, &route->invalidates, &route->invalidate_count);
 }
 
 static const struct setting route_rows[] = {
@@ -146,7 +139,7 @@ static const struct setting route_rows[] = {
      .type = SETTING_OWN,
      .read = read_invalidates,
      .preset = "[]",
-     .shape = "a list of at most 16 templates",
+     .shape = "a list of at most 16 templates, or maps of one and how",
      .means = "Tags that the upstream's 2xx or 3xx invalidates, before the client is answered."},
 };
 const struct section section_route = SECTION_OF("routes[]", route_rows);

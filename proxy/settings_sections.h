@@ -43,6 +43,12 @@ void read_routes(struct draft *draft, const struct node *node, void *settings);
 void read_cache(struct draft *draft, const struct node *node, void *route);
 /* A list of templates over the variables of draft->pattern, for tags. */
 void read_templates(struct draft *draft, const struct node *node, struct template **out, size_t *count);
+/* One of them; false where it was complained of, or the pattern was. */
+bool read_template(struct draft *draft, const struct node *node, struct template *out);
+
+/* settings_invalidates.c */
+extern const struct section section_invalidates;
+void read_invalidates(struct draft *draft, const struct node *node, void *route);
 
 /* settings_route_limits.c */
 extern const struct section section_limit_use;

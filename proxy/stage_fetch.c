@@ -262,8 +262,11 @@ static void expand_change(struct exchange *exchange)
 
     exchange->change_tags =
         client_alloc(exchange->client, (route->invalidate_count + URIS_MAX) * sizeof(*exchange->change_tags));
-    exchange->change_tag_count =
-        expand_tags(exchange, route->invalidates, route->invalidate_count, exchange->change_tags);
+    exchange->change_tag_count = exchange->soft_change_count =
+        expand_tags(exchange, route->invalidates, route->soft_invalidate_count, exchange->change_tags);
+    exchange->change_tag_count += expand_tags(exchange, route->invalidates + route->soft_invalidate_count,
+                                              route->invalidate_count - route->soft_invalidate_count,
+                                              exchange->change_tags + exchange->change_tag_count);
     exchange->change_tag_count += changed_uri(exchange, exchange->change_tags, exchange->change_tag_count);
 }
 

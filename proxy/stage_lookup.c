@@ -98,14 +98,20 @@ static void make_plan(struct exchange *exchange)
 {
     struct load_plan *plan = &exchange->plan;
     const struct cache_rule *rule = exchange->route->cache;
-    struct slice *tags = client_alloc(exchange->client, (rule->tag_count + 1) * sizeof(*tags));
-    struct slice uri = uri_tag(exchange, rule, exchange->head->target);
+    struct slice *tags = client_alloc(exchange->client, (rule->tag_count + 2) * sizeof(*tags));
+    struct slice target = exchange->head->target, told_host = told_host_in_one_spelling(exchange);
+    struct slice uri = uri_tag(exchange, rule, exchange->head->authority, target);
 
     plan->site = exchange->site;
     plan->route = exchange->route;
     plan->tag_count = expand_tags(exchange, rule->tags, rule->tag_count, tags);
     if (uri.base != NULL) /* make_key() would have failed */
         tags[plan->tag_count++] = uri;
+    if (uri.base != NULL && told_host.len > 0 && !slice_eq(told_host, exchange->head->authority)) {
+        uri = uri_tag(exchange, rule, told_host, target); /* who purges knows it by that name */
+        if (uri.base != NULL)
+            tags[plan->tag_count++] = uri;
+    }
     plan->tags = tags;
     if (exchange->bill != NULL) {
         plan->charges = exchange->bill->charges;

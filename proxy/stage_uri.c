@@ -2,38 +2,34 @@
  * with all its variants (RFC 9111 section 4.4).
  */
 #include "exchange.h"
-#include "cache_key.h"
-#include "digest.h"
+#include "hop_headers.h"
 #include "path_text.h"
+#include "request_check.h"
 #include "uri_reference.h"
+#include "uri_tag.h"
 
-enum { KEY_ROOM = 16 << 10, URI_TAG_BYTES = 4 + 32 };
-
-struct slice uri_tag(struct exchange *exchange, const struct cache_rule *rule, struct slice target)
+struct slice uri_tag(struct exchange *exchange, const struct cache_rule *rule, struct slice authority,
+                     struct slice target)
 {
-    static const char digits[] = "0123456789abcdef";
-    struct cache_key_parts parts = {
-        .method = SLICE("GET"),
-        .authority = exchange->head->authority,
-        .target = target,
-        .ignores_query = rule->key_query != KEY_QUERY_ALL,
-    };
-    char key[KEY_ROOM];
-    size_t len = cache_key_write(&parts, key, sizeof(key));
-    struct slice whole = slice_of(key, len);
-    unsigned char hash[32];
+    char *text = client_alloc(exchange->client, URI_TAG_BYTES);
+
+    if (!uri_tag_write(authority, target, rule->key_query != KEY_QUERY_ALL, text))
+        return slice_of(NULL, 0);
+    return slice_of(text, URI_TAG_BYTES);
+}
+
+struct slice told_host_in_one_spelling(struct exchange *exchange)
+{
+    struct slice told = forwarded_told(exchange->fields, exchange->field_count, SLICE("x-forwarded-host"),
+                                       exchange->peer_is_trusted);
+    struct slice scheme = forwarded_told(exchange->fields, exchange->field_count, SLICE("x-forwarded-proto"),
+                                         exchange->peer_is_trusted);
     char *text;
 
-    if (len > sizeof(key))
+    if (told.len == 0 || !authority_is_valid(told))
         return slice_of(NULL, 0);
-    digest_sha256(&whole, 1, hash);
-    text = client_alloc(exchange->client, URI_TAG_BYTES);
-    memcpy(text, "uri:", 4);
-    for (size_t i = 0; i < 16; i++) {
-        text[4 + 2 * i] = digits[hash[i] >> 4];
-        text[5 + 2 * i] = digits[hash[i] & 15];
-    }
-    return slice_of(text, URI_TAG_BYTES);
+    text = client_alloc(exchange->client, told.len);
+    return slice_of(text, authority_write(told, slice_eq(scheme, SLICE("https")), text));
 }
 
 static bool is_safe(struct slice method)
@@ -60,7 +56,7 @@ static size_t add_target(struct exchange *exchange, struct slice target, struct 
     route = route_for(exchange, SLICE("GET"), path, &values);
     if (route == NULL || route->cache == NULL)
         return count;
-    tag = uri_tag(exchange, route->cache, target);
+    tag = uri_tag(exchange, route->cache, exchange->head->authority, target);
     if (tag.base == NULL)
         return count;
     for (size_t i = 0; i < count; i++)

@@ -180,7 +180,7 @@ static const char everything[] =
     "            negative_ttl: 5s, max_object: 6B, compress: [], key: {query: none, headers: [], cookies: "
     "[]},\n"
     "            shared_with_authorization: on, on_store_failure: bypass}\n"
-    "    invalidates: [all, 'p:{id}']\n"
+    "    invalidates: [all, {tag: 'p:{id}', soft: true}, {tag: x}, {tag: soft, soft: yes}]\n"
     "  - {match: /**, upstream: other}\n"
     "headers: {ratelimit: [x], x_cache: false, cache_status: Off, proxy_status: NO}\n";
 
@@ -305,8 +305,10 @@ Test(accepted, every_key_of_a_route_reaches_its_field)
     cr_assert_eq(route->limit_count, 2u);
     cr_expect_eq(route->limits[0].rule, &s->limits[1]);
     cr_expect_eq(route->limits[1].rule, &s->limits[0]);
-    cr_assert_eq(route->invalidate_count, 2u);
-    cr_expect(slice_eq(route->invalidates[0].parts[0].text, SLICE("all")));
+    cr_assert(route->invalidate_count == 4 && route->soft_invalidate_count == 2);
+    cr_expect(slice_eq(route->invalidates[0].parts[0].text, SLICE("p:")), "the soft ones go first");
+    cr_expect(slice_eq(route->invalidates[1].parts[0].text, SLICE("soft")));
+    cr_expect(slice_eq(route->invalidates[2].parts[0].text, SLICE("x")));
     cr_expect_eq(cache->ttl_ms, 1000);
     cr_expect(cache->override_origin && cache->shared_with_authorization && cache->bypass_on_store_failure);
     cr_expect_eq(cache->stale_while_revalidate_ms, 2000);

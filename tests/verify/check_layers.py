@@ -36,6 +36,7 @@ MODULES = {
         "list": ["list"],
         "expiry_map": ["expiry_map"],
         "digest": ["digest", "group_tags"],
+        "uri_tag": ["uri_tag"],
         "json_body": ["json_body"],
         "lua_scripts": ["lua_scripts"],
         "object": ["object"],

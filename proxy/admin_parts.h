@@ -1,0 +1,37 @@
+/* Admin parts: what the files of the admin port share, and nobody else sees.
+ *
+ * admin.c        the port, who may ask, and the way to each answer
+ * admin_cache.c  invalidation and purging
+ */
+#ifndef WEIR_ADMIN_PARTS_H
+#define WEIR_ADMIN_PARTS_H
+
+#include "admin.h"
+#include "front.h"
+#include "invalidator.h"
+
+enum { ADMIN_BODY_MAX_BYTES = 64 << 10 };
+
+struct admin {
+    struct loop *loop;
+    struct front *front;
+    struct store *store;
+    struct invalidator *invalidator;
+    char *token; /* NULL: none needed */
+    bool is_ready;
+};
+
+struct admin_request { /* in its client's memory */
+    struct admin *admin;
+    struct client_request *client;
+    struct invalidation *invalidation;
+};
+
+void admin_answer(struct client_request *client, int status, struct slice type, struct slice body);
+void admin_refuse(struct client_request *client, int status, const char *code, const char *detail);
+
+/* admin_cache.c: each answers the request, now or later; `body` is what came as JSON. */
+void admin_invalidate(struct admin_request *request, struct slice body);
+void admin_purge(struct admin_request *request, struct slice body);
+
+#endif

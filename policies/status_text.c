@@ -5,6 +5,8 @@
 const char *status_text(int status)
 {
     switch (status) {
+    case 102: return "Processing";
+    case 103: return "Early Hints";
     case 200: return "OK";
     case 201: return "Created";
     case 202: return "Accepted";

@@ -62,7 +62,7 @@ static void on_end(void *arg)
     end(arg, true);
 }
 
-static const struct stream_owner OWNER = {on_head, NULL, on_end};
+static const struct stream_owner OWNER = {.on_head = on_head, .on_end = on_end};
 
 static struct slice put(char **to, struct slice from)
 {

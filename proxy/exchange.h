@@ -124,6 +124,7 @@ void stage_pay(struct exchange *exchange);       /* alone: then fetches */
 void stage_fetch(struct exchange *exchange);     /* alone, and paid for */
 void stage_fetch_left(
     struct exchange *exchange); /* its client has left: what becomes of the upstream request? */
+void stage_inform(void *exchange, const struct origin_response *interim); /* the client gets it at once */
 void stage_deliver_object(struct exchange *exchange, struct object *object /* taken */);
 void stage_deliver_stream(struct exchange *exchange, struct stream *stream);
 void stage_account(struct exchange *exchange);

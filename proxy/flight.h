@@ -56,6 +56,8 @@ struct rider {
         bill; /* says what came of paying the plan's charges, if this rider was asked to; NULL where there are none */
     bool wants_part; /* of a whole that will not be stored it would rather not read all */
     void (*landed)(void *arg);
+    void (*informed)(void *arg,
+                     const struct origin_response *interim); /* forerunners of what its plan loads; or NULL */
     void *arg;
 
     enum boarding outcome;

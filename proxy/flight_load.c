@@ -465,7 +465,16 @@ static void on_claimed(void *arg, enum fault fault, const struct lookup_answer *
         on_stream_end(flight);
 }
 
-static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream_end};
+/* What comes of it may be for the leader alone, so that is all who is told. */
+static void on_interim(void *arg, const struct origin_response *interim)
+{
+    struct flight *flight = arg;
+
+    if (flight->leader != NULL && flight->leader->informed != NULL)
+        flight->leader->informed(flight->leader->arg, interim);
+}
+
+static const struct stream_owner STREAM_OWNER = {on_head, on_overflow, on_stream_end, on_interim};
 
 /* What comes of a load may turn out to be for its leader alone: so the leader is the one whose plan is loaded. */
 void flight_take_lead(struct flight *flight, struct rider *rider)

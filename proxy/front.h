@@ -80,6 +80,11 @@ void *client_alloc(struct client_request *request, size_t bytes); /* zeroed, fre
  * too. */
 void client_on_gone(struct client_request *request, void (*gone)(void *arg), void *arg);
 
+/* A forerunner of the answer (RFC 9110 section 15.2), status 102 to 199: sent at once or, where this client or its
+ * connection cannot take one now, not at all. Before client_start(), as often as there are some. Never ends the
+ * request. */
+void client_inform(struct client_request *request, int status, const struct header *headers, size_t count);
+
 /* The answer's head; nothing is written yet. `on_ready` runs (on a later event, never inside client_send)
  * when the pieces of the last client_send() are no longer needed and more may be sent; never after
  * CLIENT_LAST or CLIENT_BROKEN. Head and header bytes are copied or must live until gone: they are not

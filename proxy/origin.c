@@ -257,6 +257,10 @@ static void read_answer(struct link *link, struct origin_fetch *fetch)
     do {
         switch (answer_next(answer)) {
         case ANSWER_HUNGRY: return;
+        case ANSWER_INTERIM:
+            if (fetch->events.on_interim != NULL)
+                fetch->events.on_interim(fetch->arg, &answer->response);
+            break;
         case ANSWER_HEAD:
             begin_reading(fetch);
             fetch->events.on_head(fetch->arg, &answer->response);

@@ -55,6 +55,8 @@ struct origin_events {
     void (*on_head)(void *arg, const struct origin_response *head); /* slices valid during the call */
     void (*on_body)(void *arg, struct slice bytes);                 /* valid during the call */
     void (*on_end)(void *arg, enum fault fault);                    /* FAULT_NONE: the answer is whole */
+    /* NULL: not wanted. A forerunner (1xx save 100 and 101) of the answer, before on_head: its status and fields */
+    void (*on_interim)(void *arg, const struct origin_response *interim); /* slices valid during the call */
 };
 
 struct origin *origin_new(struct loop *loop, struct resolver *resolver, const struct origin_limits *limits);

@@ -108,6 +108,23 @@ static enum answer_step begin_body(struct answer *answer)
     return ANSWER_HEAD;
 }
 
+/* Its fields stay where they are until the next head is read. */
+static enum answer_step give_interim(struct answer *answer)
+{
+    struct http1_head *head = &answer->head;
+
+    if (!hop_headers_strip(head->headers, &head->header_count))
+        return ANSWER_BAD;
+    answer->response = (struct origin_response){
+        .status = head->status,
+        .headers = head->headers,
+        .header_count = drop_content_length(head->headers, head->header_count),
+        .content_length = -1,
+    };
+    begin_head(answer);
+    return ANSWER_INTERIM;
+}
+
 static enum answer_step read_head(struct answer *answer)
 {
     while (true) {
@@ -122,6 +139,8 @@ static enum answer_step read_head(struct answer *answer)
             return begin_body(answer);
         if (++answer->interim_heads > MAX_INTERIM_HEADS)
             return ANSWER_BAD;
+        if (answer->head.status > 101)
+            return give_interim(answer);
         begin_head(answer);
     }
 }

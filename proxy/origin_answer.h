@@ -1,5 +1,5 @@
-/* Origin answer: what do an upstream's bytes say? Interim heads skipped, the head, pieces of the body, the
- * end.
+/* Origin answer: what do an upstream's bytes say? Interim heads, the head, pieces of the body, the
+ * end. "100 Continue" is left out: it answers us, who asked for none.
  *
  * Give it bytes, then ask for steps until it is hungry. Memory: no more than one head (64 KiB) and what was
  * given with it.
@@ -12,11 +12,12 @@
 #include "origin.h"
 
 enum answer_step {
-    ANSWER_HUNGRY, /* used up: give more, or say that there is no more */
-    ANSWER_HEAD,   /* `response` is set; its slices are valid until the next call */
-    ANSWER_DATA,   /* `data` is a piece of the body, valid until more is given */
-    ANSWER_END,    /* whole */
-    ANSWER_BAD,    /* no HTTP, or not without ambiguity */
+    ANSWER_HUNGRY,  /* used up: give more, or say that there is no more */
+    ANSWER_INTERIM, /* `response` is a forerunner, 1xx: its status and fields, valid until the next call */
+    ANSWER_HEAD,    /* `response` is set; its slices are valid until the next call */
+    ANSWER_DATA,    /* `data` is a piece of the body, valid until more is given */
+    ANSWER_END,     /* whole */
+    ANSWER_BAD,     /* no HTTP, or not without ambiguity */
 };
 
 enum answer_state { ANSWER_IN_HEAD, ANSWER_IN_BODY, ANSWER_OVER };

@@ -253,7 +253,14 @@ static void on_end(void *arg)
         deliver_basis(exchange);
 }
 
-static const struct stream_owner ALONE = {on_head, NULL, on_end};
+void stage_inform(void *arg, const struct origin_response *interim)
+{
+    struct exchange *exchange = arg;
+
+    client_inform(exchange->client, interim->status, interim->headers, interim->header_count);
+}
+
+static const struct stream_owner ALONE = {.on_head = on_head, .on_end = on_end, .on_interim = stage_inform};
 
 /* Now, for when the client has left its memory takes no more. */
 static void expand_change(struct exchange *exchange)

@@ -230,6 +230,7 @@ static void board(struct exchange *exchange)
     exchange->rider.bill = exchange->bill;
     exchange->rider.wants_part = exchange->range.base != NULL;
     exchange->rider.landed = on_landed;
+    exchange->rider.informed = stage_inform;
     exchange->rider.arg = exchange;
     flight_board(exchange->story->flights, &exchange->rider);
 }

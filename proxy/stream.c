@@ -228,7 +228,16 @@ static void on_origin_end(void *arg, enum fault fault)
     stream_unref(stream);
 }
 
-static const struct origin_events ORIGIN_EVENTS = {on_origin_head, on_origin_body, on_origin_end};
+static void on_origin_interim(void *arg, const struct origin_response *interim)
+{
+    struct stream *stream = arg;
+
+    if (stream->owner != NULL && stream->owner->on_interim != NULL)
+        stream->owner->on_interim(stream->owner_arg, interim);
+}
+
+static const struct origin_events ORIGIN_EVENTS = {on_origin_head, on_origin_body, on_origin_end,
+                                                   on_origin_interim};
 
 /* ---- public ---- */
 

@@ -50,6 +50,7 @@ struct stream_owner { /* all may be NULL; none runs inside stream_start() */
     void (*on_head)(void *arg);
     void (*on_overflow)(void *arg); /* more than keep_max_bytes: no longer kept */
     void (*on_end)(void *arg);      /* see has_ended, fault */
+    void (*on_interim)(void *arg, const struct origin_response *interim); /* before on_head, see origin.h */
 };
 
 struct stream_reader { /* embedded in an exchange; zeroed, then stream_join() */

@@ -25,6 +25,7 @@ class Message:
 
     def __init__(self, first_line, fields, body=b""):
         self.first_line, self.fields, self.body = first_line, fields, body
+        self.interims = []
 
     def all(self, name):
         return [value for each, value in self.fields if each == name]
@@ -158,10 +159,12 @@ class Connection:
         return self.answer(method)
 
     def answer(self, method="GET"):
-        """The next answer, whole; Broken where it is not. Interim answers are left out."""
-        message = self.reader.head()
-        while message.status == 100:
+        """The next answer, whole; Broken where it is not. Those that came before it are its `interims`."""
+        message, interims = self.reader.head(), []
+        while message.status < 200 and message.status != 101:
+            interims.append(message)
             message = self.reader.head()
+        message.interims = interims
         if method == "HEAD" or message.status in (204, 304):
             return message
         return self.reader.body_of(message, ends_by_close=True)

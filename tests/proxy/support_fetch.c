@@ -39,6 +39,26 @@ void bench_stop(struct bench *bench)
     loop_free(bench->loop);
 }
 
+static void write_headers(const struct origin_response *head, char *out, size_t room)
+{
+    for (size_t i = 0, used = 0; i < head->header_count && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%.*s: %.*s\n", (int)head->headers[i].name.len,
+                                 head->headers[i].name.base, (int)head->headers[i].value.len,
+                                 head->headers[i].value.base);
+}
+
+static void on_interim(void *arg, const struct origin_response *interim)
+{
+    struct told *told = arg;
+    cr_assert(!told->is_starting);
+    cr_assert_eq(told->heads + told->ends, 0, "forerunners come before the head");
+    told->interims++;
+    told->interim_status = interim->status;
+    write_headers(interim, told->interim_headers, sizeof(told->interim_headers));
+    if (told->cancel_at == CANCEL_IN_INTERIM)
+        origin_cancel(&told->fetch);
+}
+
 static void on_head(void *arg, const struct origin_response *head)
 {
     struct told *told = arg;
@@ -48,10 +68,7 @@ static void on_head(void *arg, const struct origin_response *head)
     told->status = head->status;
     told->content_length = head->content_length;
     told->until_close = head->until_close;
-    for (size_t i = 0, used = 0; i < head->header_count && used < sizeof(told->headers); i++)
-        used += (size_t)snprintf(told->headers + used, sizeof(told->headers) - used, "%.*s: %.*s\n",
-                                 (int)head->headers[i].name.len, head->headers[i].name.base,
-                                 (int)head->headers[i].value.len, head->headers[i].value.base);
+    write_headers(head, told->headers, sizeof(told->headers));
     if (told->cancel_at == CANCEL_IN_HEAD)
         origin_cancel(&told->fetch);
 }
@@ -89,7 +106,7 @@ static void on_end(void *arg, enum fault fault)
 
 void fetch_start(struct bench *bench, struct told *told, const char *method, struct slice body)
 {
-    static const struct origin_events events = {on_head, on_body, on_end};
+    static const struct origin_events events = {on_head, on_body, on_end, on_interim};
     /* all of it on the stack, and overwritten below: the origin must have copied it */
     char name[] = "x-asked", value[] = "yes", target[] = "/a?b=c", authority[] = "api.example", verb[16];
     struct header header = {slice_text(name), slice_text(value)};

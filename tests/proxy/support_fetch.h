@@ -5,12 +5,14 @@
 #include "loop.h"
 #include "origin.h"
 
-enum cancel_at { CANCEL_NEVER, CANCEL_IN_HEAD, CANCEL_IN_BODY };
+enum cancel_at { CANCEL_NEVER, CANCEL_IN_INTERIM, CANCEL_IN_HEAD, CANCEL_IN_BODY };
 
 struct told { /* of one fetch */
     struct origin_fetch *fetch;
     bool is_starting; /* inside origin_start(): no callback may run */
     int heads, ends, status;
+    int interims, interim_status; /* forerunners, and the last one's */
+    char interim_headers[512];
     int64_t content_length;
     bool until_close;
     char headers[8192]; /* "name: value\n" each */

@@ -22,6 +22,52 @@ static void set_limits(void)
     front_set_limits(stage.front, &stage.limits);
 }
 
+/* ---- forerunners of an answer ---- */
+
+Test(front_life, a_forerunner_goes_out_at_once_and_the_answer_after_it)
+{
+    static const struct header link = {{"link", 4}, {"</a>", 4}};
+    struct client client = client_connect();
+
+    client_say(&client, WAIT);
+    STAGE_UNTIL(stage.parked_count == 1);
+    client_inform(stage.parked[0], 103, &link, 1);
+    client_inform(stage.parked[0], 102, NULL, 0);
+    client_await(&client, "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n");
+    stage_answer(stage.parked[0], 200, "done\n");
+    client_await(&client, "done\n");
+    cr_assert_not_null(strstr(client.got, "\r\n\r\nHTTP/1.1 200 OK\r\n"));
+    client_close(&client);
+}
+
+Test(front_life, a_forerunner_that_its_client_cannot_take_is_left_out)
+{
+    static char long_value[9000];
+    struct header big = {{"x", 1}, {long_value, sizeof(long_value)}};
+    struct client old = client_connect(), other = client_connect(), gone = client_connect();
+
+    memset(long_value, 'x', sizeof(long_value));
+    client_say(&old, "GET /wait HTTP/1.0\r\nHost: a\r\n\r\n");
+    STAGE_UNTIL(stage.parked_count == 1);
+    client_say(&other, WAIT);
+    STAGE_UNTIL(stage.parked_count == 2);
+    client_say(&gone, WAIT);
+    STAGE_UNTIL(stage.parked_count == 3);
+    client_close(&gone);
+    client_inform(stage.parked[0], 103, NULL, 0);
+    client_inform(stage.parked[1], 103, &big, 1);
+    client_inform(stage.parked[2], 103, NULL, 0); /* nobody has noticed yet */
+    stage_answer(stage.parked[0], 200, "first\n");
+    stage_answer(stage.parked[1], 200, "second\n");
+    client_await(&old, "first\n");
+    client_await(&other, "second\n");
+    cr_assert_null(strstr(old.got, "103"));
+    cr_assert_null(strstr(other.got, "103"));
+    STAGE_UNTIL(stage.gone == 3);
+    client_close(&old);
+    client_close(&other);
+}
+
 /* ---- clients that leave ---- */
 
 Test(front_life, a_client_that_leaves_while_it_waits_is_noticed_and_nobody_else_is_touched)

@@ -19,7 +19,7 @@ static struct load_answer answer;
 static struct slice route_tag;
 static const char *why;
 
-static const struct stream_owner OWNER = {NULL, NULL, NULL};
+static const struct stream_owner OWNER = {.on_head = NULL};
 
 static void start(size_t route)
 {

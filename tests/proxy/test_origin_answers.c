@@ -264,6 +264,23 @@ Test(origin_answers, heads_are_bounded)
     free(endless);
 }
 
+Test(origin_answers, forerunners_are_told_without_what_is_of_the_hop_and_without_100)
+{
+    struct told told = {0};
+
+    fetch_once("HTTP/1.1 100 Continue\r\nx: y\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: "
+               "x\r\nX: z\r\n"
+               "Content-Length: 5\r\n\r\n" OK "content-length: 2\r\n\r\nhi",
+               STAYS, &told);
+    cr_expect_eq(told.fault, FAULT_NONE);
+    cr_expect_eq(told.interims, 1);
+    cr_expect_eq(told.interim_status, 103);
+    cr_expect_str_eq(told.interim_headers, "link: </a>\n");
+    cr_expect_eq(told.status, 200);
+    cr_expect_null(strstr(told.headers, "link"), "what a forerunner says is not the answer's");
+    told_free(&told);
+}
+
 Test(origin_answers, interim_answers_are_bounded)
 {
     struct told told = {0};

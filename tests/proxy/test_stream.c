@@ -27,6 +27,12 @@ static void on_head(void *arg)
     heads++;
 }
 
+static void on_interim(void *arg, const struct origin_response *interim)
+{
+    (void)arg;
+    (void)interim;
+}
+
 static void on_overflow(void *arg)
 {
     (void)arg;
@@ -39,8 +45,8 @@ static void on_end(void *arg)
     ends++;
 }
 
-static const struct stream_owner OWNER = {on_head, on_overflow, on_end};
-static const struct stream_owner SILENT_OWNER = {NULL, NULL, NULL};
+static const struct stream_owner OWNER = {on_head, on_overflow, on_end, on_interim};
+static const struct stream_owner SILENT_OWNER = {.on_head = NULL};
 
 static void start(void)
 {

@@ -61,7 +61,7 @@ static void on_end(void *arg, enum fault fault)
 static void run_round(struct loop *loop, int round)
 {
     static const char *const hosts[] = {"localhost", "no..such", "LocalHost", "127.0.0.1"};
-    static const struct origin_events events = {on_head, on_body, on_end};
+    static const struct origin_events events = {.on_head = on_head, .on_body = on_body, .on_end = on_end};
     struct origin_limits limits = {.host = slice_text(hosts[round % 4]),
                                    .port = port,
                                    .connect_timeout_ms = 10000,

@@ -209,3 +209,52 @@ size_t limit_key_write(const struct limit_key *key, const struct limit_key_facts
     }
     return text.len;
 }
+
+/* ---- told without a request ---- */
+
+/* False: it cannot be the value of such a part. */
+static bool add_value(struct text *out, const struct limit_key_part *part, struct slice value,
+                      int ipv6_prefix)
+{
+    struct address address;
+
+    switch (part->kind) {
+    case LIMIT_KEY_HEADER:
+    case LIMIT_KEY_QUERY:
+    case LIMIT_KEY_PATH:
+    case LIMIT_KEY_ROUTE: text_add(out, value); break;
+    case LIMIT_KEY_COOKIE: text_add(out, without_quotes(value)); break;
+    case LIMIT_KEY_IP:
+        if (!address_parse(value, &address))
+            return false;
+        add_address(out, &address, ipv6_prefix);
+        break;
+    case LIMIT_KEY_HOST: add_host(out, value); break;
+    case LIMIT_KEY_GLOBAL: return true;
+    }
+    return out->len > 0;
+}
+
+size_t limit_key_write_values(const struct limit_key *key, const struct slice *values, size_t count,
+                              int ipv6_prefix, char *out, size_t room)
+{
+    struct text text = text_in(out, room);
+    size_t at = 0;
+
+    CHECK(key->part_count > 0 && key->part_count <= LIMIT_KEY_MAX_PARTS);
+    for (size_t i = 0; i < key->part_count; i++) {
+        const struct limit_key_part *part = &key->parts[i];
+        bool has_value = part->kind != LIMIT_KEY_GLOBAL;
+        struct text measure = text_in(NULL, 0);
+
+        if (has_value && (at == count || !add_value(&measure, part, values[at], ipv6_prefix)))
+            return LIMIT_KEY_ABSENT;
+        if (key->part_count > 1) {
+            text_add_int(&text, (int64_t)measure.len);
+            text_add_char(&text, ':');
+        }
+        if (has_value)
+            add_value(&text, part, values[at++], ipv6_prefix);
+    }
+    return at == count ? text.len : LIMIT_KEY_ABSENT;
+}

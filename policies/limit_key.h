@@ -53,4 +53,9 @@ struct limit_key_facts { /* of one request */
 size_t limit_key_write(const struct limit_key *key, const struct limit_key_facts *facts, int ipv6_prefix,
                        char *out, size_t room);
 
+/* The same from the values themselves, as somebody tells them who has no request at hand: one for each part that has any (`global` has
+ * none), in the order of the parts, decoded. LIMIT_KEY_ABSENT where they are more or fewer, or one cannot be of its part. */
+size_t limit_key_write_values(const struct limit_key *key, const struct slice *values, size_t count,
+                              int ipv6_prefix, char *out, size_t room);
+
 #endif

@@ -1,26 +1,11 @@
 /* Commands: see commands.h. A table of the commands; one that this release lacks is known, and says so. */
-#include "commands.h"
+#include "command.h"
 #include "settings.h"
 #include "settings_complaints.h" /* quote() */
 #include "settings_suggest.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-struct invocation {
-    const char *config_path; /* of -c, else NULL */
-    serve_function *serve;
-    FILE *out, *err;
-};
-
-struct command {
-    const char *name;
-    const char *arguments;
-    const char *means;
-    const char *details; /* for its --help */
-    bool needs_config;
-    int (*carry_out)(const struct invocation *); /* NULL: this release does not have it */
-};
 
 static int run(const struct invocation *call)
 {
@@ -49,25 +34,65 @@ static int version(const struct invocation *call)
 }
 
 static const struct command commands[] = {
-    {"run", "-c FILE", "serve a configuration",
+    {"run",
+     "-c FILE",
+     "serve a configuration",
      "Serves until SIGTERM or SIGINT, which let requests under way finish (drain_timeout), then stops.\n"
      "SIGHUP reads FILE again; one with mistakes is refused, said why, and the old one stays.\n",
-     true, run},
-    {"check", "-c FILE", "tell every mistake in a configuration",
+     true,
+     run,
+     0,
+     0,
+     {NULL}},
+    {"check",
+     "-c FILE",
+     "tell every mistake in a configuration",
      "Reads FILE as run would, tells every mistake as FILE:LINE:COLUMN: message, and opens no socket.\n",
-     true, check},
-    {"version", "", "print the version", "", false, version},
-    {"explain", "-c FILE METHOD URL", "tell what would happen to a request, and why", "", true, NULL},
-    {"invalidate", "-c FILE TAG...", "invalidate what carries a tag", "", true, NULL},
-    {"purge", "-c FILE URL", "drop the responses of a URL", "", true, NULL},
-    {"client", "-c FILE get|set|del KEY [PLAN]", "read or set a caller's plan", "", true, NULL},
-    {"diff", "OLD NEW", "tell what changes between two configurations", "", false, NULL},
-    {"replay", "-c FILE ACCESS.log", "tell what a configuration would have done to logged requests", "", true,
-     NULL},
-    {"top", "-c FILE", "watch a running process", "", true, NULL},
+     true,
+     check,
+     0,
+     0,
+     {NULL}},
+    {"version", "", "print the version", "", false, version, 0, 0, {NULL}},
+    {"client",
+     "-c FILE [--limit NAME] get|set|del KEY [PLAN]",
+     "read or change which plan a caller has",
+     "KEY is the value by which limits with plans know their callers, such as the API key itself, or "
+     "sha256:HEX, its digest as\n"
+     "docs/limits.md has it. Where limits know their callers by different keys, --limit says which is meant. "
+     "With a store\n"
+     "that nodes share the change holds on all of them within 100 ms; with memory:// the running process is "
+     "asked.\n",
+     true,
+     command_client,
+     2,
+     3,
+     {"--limit"}},
+    {"explain",
+     "-c FILE METHOD URL",
+     "tell what would happen to a request, and why",
+     "",
+     true,
+     NULL,
+     0,
+     0,
+     {NULL}},
+    {"invalidate", "-c FILE TAG...", "invalidate what carries a tag", "", true, NULL, 0, 0, {NULL}},
+    {"purge", "-c FILE URL", "drop the responses of a URL", "", true, NULL, 0, 0, {NULL}},
+    {"diff", "OLD NEW", "tell what changes between two configurations", "", false, NULL, 0, 0, {NULL}},
+    {"replay",
+     "-c FILE ACCESS.log",
+     "tell what a configuration would have done to logged requests",
+     "",
+     true,
+     NULL,
+     0,
+     0,
+     {NULL}},
+    {"top", "-c FILE", "watch a running process", "", true, NULL, 0, 0, {NULL}},
 };
 
-enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+enum { SHORT_ARGUMENTS = 9, COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static bool is_help(const char *word)
 {
@@ -79,8 +104,10 @@ static void write_overview(FILE *out)
     fputs("weir: a caching and rate-limiting HTTP reverse proxy\n\nusage:\n", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].carry_out != NULL)
-            fprintf(out, "  weir %-8s %-9s  %s\n", commands[i].name, commands[i].arguments,
-                    commands[i].means);
+            fprintf(out,
+                    strlen(commands[i].arguments) > SHORT_ARGUMENTS ? "  weir %-8s %s\n%27s%s\n"
+                                                                    : "  weir %-8s %-9s%s  %s\n",
+                    commands[i].name, commands[i].arguments, "", commands[i].means);
     fputs("  weir COMMAND --help      tell more about a command\n\nnot supported yet:", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].carry_out == NULL)
@@ -129,10 +156,67 @@ static int refuse_usage(const struct command *command, const char *problem, cons
     return EXIT_USAGE;
 }
 
-/* Options and words behind the command. Nothing but -c FILE is known in this release. */
+int refuse_words(const struct invocation *call, const char *problem)
+{
+    return refuse_usage(find_command(call->command), problem, NULL, call->err);
+}
+
+/* ---- the words behind a command ---- */
+
+/* Takes argv[i], which is an option, and its value; EXIT_DONE, or it was refused. */
+static int take_option(const struct command *command, int argc, char **argv, int i, struct invocation *call)
+{
+    const char **value = command->needs_config && strcmp(argv[i], "-c") == 0 ? &call->config_path : NULL;
+    char needs[64];
+
+    for (size_t k = 0; k < COMMAND_MAX_OPTIONS && command->options[k] != NULL; k++)
+        if (strcmp(argv[i], command->options[k]) == 0)
+            value = &call->options[k];
+    if (value == NULL)
+        return refuse_usage(command, "unknown option", argv[i], call->err);
+    if (*value != NULL) {
+        snprintf(needs, sizeof needs, "%.32s is given twice", argv[i]);
+        return refuse_usage(command, needs, NULL, call->err);
+    }
+    if (i + 1 == argc || argv[i + 1][0] == '\0') {
+        snprintf(needs, sizeof needs, "%.32s needs a %s", argv[i],
+                 value == &call->config_path ? "file" : "value");
+        return refuse_usage(command, needs, NULL, call->err);
+    }
+    *value = argv[i + 1];
+    return EXIT_DONE;
+}
+
+/* Options and words, in any order; behind `--` all are words. */
+static int take_words(const struct command *command, int argc, char **argv, struct invocation *call)
+{
+    bool options_end = false;
+
+    for (int i = 0; i < argc; i++) {
+        if (!options_end && strcmp(argv[i], "--") == 0)
+            options_end = true;
+        else if (!options_end && argv[i][0] == '-') {
+            int code = take_option(command, argc, argv, i++, call);
+
+            if (code != EXIT_DONE)
+                return code;
+        } else if (call->word_count == command->most_words)
+            return refuse_usage(command, "one word too many:", argv[i], call->err);
+        else
+            call->words[call->word_count++] = argv[i];
+    }
+    if (command->needs_config && call->config_path == NULL)
+        return refuse_usage(command, "the configuration is missing", NULL, call->err);
+    if (call->word_count < command->least_words)
+        return refuse_usage(command, "something is missing", NULL, call->err);
+    return EXIT_DONE;
+}
+
 static int carry_out(const struct command *command, int argc, char **argv, struct invocation *call)
 {
-    for (int i = 0; i < argc; i++)
+    int code;
+
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (is_help(argv[i])) {
             write_help(command, call->out);
             return EXIT_DONE;
@@ -141,19 +225,9 @@ static int carry_out(const struct command *command, int argc, char **argv, struc
         fprintf(call->err, "weir %s: not supported yet\n", command->name);
         return EXIT_USAGE;
     }
-    for (int i = 0; i < argc; i++) {
-        if (!command->needs_config || strcmp(argv[i], "-c") != 0)
-            return refuse_usage(command, argv[i][0] == '-' ? "unknown option" : "one word too many:", argv[i],
-                                call->err);
-        if (call->config_path != NULL)
-            return refuse_usage(command, "-c is given twice", NULL, call->err);
-        if (i + 1 == argc || argv[i + 1][0] == '\0')
-            return refuse_usage(command, "-c needs a file", NULL, call->err);
-        call->config_path = argv[++i];
-    }
-    if (command->needs_config && call->config_path == NULL)
-        return refuse_usage(command, "the configuration is missing", NULL, call->err);
-    return command->carry_out(call);
+    call->command = command->name;
+    code = take_words(command, argc, argv, call);
+    return code == EXIT_DONE ? command->carry_out(call) : code;
 }
 
 int commands_main(int argc, char **argv, serve_function *serve, FILE *out, FILE *err)

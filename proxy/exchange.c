@@ -29,6 +29,8 @@ static void on_gone(void *arg)
 
     stage_account(exchange);
     move_to(exchange, STAGE_GONE);
+    if (exchange->plans != NULL)
+        planner_leave(exchange->plans);
     limiter_leave(story->limiter, &exchange->limits);
     if (exchange->bill != NULL)
         limiter_leave(story->limiter, exchange->bill);

@@ -3,7 +3,7 @@
  *
  *   identify  which route, from which address?                        stage_identify.c
  *             who is asking, what does it cost?                       stage_charge.c
- *   limit     all limits in one decision; go on, or refuse            stage_limit.c
+ *   limit     by which plans; all limits in one decision; refuse?     stage_limit.c
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
  *   pay       limits that count misses, before the upstream is asked  stage_pay.c; flight_pay.c for loads
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
@@ -24,6 +24,7 @@
 #include "identity.h"
 #include "invalidator.h"
 #include "limiter.h"
+#include "planner.h"
 #include "range.h"
 #include "ratelimit_fields.h"
 #include "reuse.h"
@@ -64,6 +65,7 @@ struct exchange {
     struct limit_request
         *bill; /* of limits that count misses: to be paid before the upstream is asked; NULL: none */
     const struct limit_request *refusal; /* which of the two was refused; NULL: none */
+    struct plan_request *plans;          /* NULL: no charge depends on a plan */
 
     /* lookup, fetch */
     struct reuse_wish wish;

@@ -24,6 +24,7 @@ struct limit_batch {
     size_t count, room, charge_count, charge_room;
     struct store_call *call;
     int64_t asked_us;
+    uint64_t corrections; /* of the store, when it was asked */
     bool is_fallback;
     struct site *sites[SITES_PER_TURN]; /* whose rules the charges point to */
     size_t site_count;
@@ -37,6 +38,7 @@ struct limiter {
     struct link batches;   /* under way */
     struct task flush;
     struct refusals *refusals;
+    uint64_t corrections; /* of the store, that the refusals know of */
     int64_t (*read_us)(void);
 };
 
@@ -305,12 +307,24 @@ static void apply_answer(struct limit_request *request, const struct admit_answe
         count_outcomes(request, is_fallback);
 }
 
-/* What the store refused of its own accord is remembered. */
+/* A plan or a limit's state was changed by hand: what was refused before may pass now. */
+static void follow_corrections(struct limiter *limiter)
+{
+    uint64_t corrections = atomic_load(&limiter->store->corrections);
+
+    if (corrections == limiter->corrections)
+        return;
+    limiter->corrections = corrections;
+    refusals_forget(limiter->refusals);
+}
+
+/* What the store refused of its own accord is remembered, unless something was corrected since it was asked. */
 static void note_refusal(struct limit_batch *batch, const struct limit_request *request, int64_t now_us)
 {
     struct limiter *limiter = batch->limiter;
 
-    if (request->ruling == RULING_REFUSED && !batch->is_fallback && limiter->store->is_shared)
+    if (request->ruling == RULING_REFUSED && !batch->is_fallback && limiter->store->is_shared &&
+        batch->corrections == atomic_load(&limiter->store->corrections))
         refusals_note(limiter->refusals, request->charges, request->has_state, request->states,
                       request->charge_count, batch->asked_us, now_us);
 }
@@ -463,6 +477,7 @@ static void flush(void *arg)
     batch = batch_new(limiter, &limiter->gathering);
     gather(batch, &limiter->gathering);
     batch->asked_us = limiter->read_us();
+    batch->corrections = atomic_load(&limiter->store->corrections);
     batch->call = store_admit(limiter->store, batch->tuples, batch->count, on_admitted, batch);
 }
 
@@ -512,6 +527,7 @@ void limiter_ask(struct limiter *limiter, struct limit_request *request)
     request->epoch_is_known = false;
     request->named = NULL;
     list_init(&request->link);
+    follow_corrections(limiter);
     request->is_recalled = limiter->store->is_shared &&
                            refusals_recall(limiter->refusals, request->charges, request->charge_count,
                                            request->has_state, request->states, limiter->read_us());

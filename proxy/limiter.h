@@ -66,8 +66,8 @@ void limiter_leave(struct limiter *limiter,
 /* Of a tentative request that was refused or is too costly: that is what its client is told. */
 void limiter_count_refusal(const struct limit_request *request);
 
-/* What a shared store refused a moment ago is refused without asking it (refusals.h). To be called when rules are replaced, and wherever
- * a limit's state is changed by hand. */
+/* What a shared store refused a moment ago is refused without asking it (refusals.h), until something in the store is corrected by
+ * hand. To be called when rules are replaced. */
 void limiter_forget_refusals(struct limiter *limiter);
 /* For tests: another clock, in microseconds that never go backwards. */
 void limiter_use_clock(struct limiter *limiter, int64_t (*read_us)(void));

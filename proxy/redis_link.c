@@ -42,6 +42,7 @@ struct redis_link {
     enum link_state state;
     struct timer wait;
     int64_t rest_ms;
+    unsigned connections; /* that were made so far */
     struct mono_ms up_since;
     bool may_wait;                 /* the first dial has not ended yet */
     bool is_heard;                 /* since the last heartbeat */
@@ -400,6 +401,7 @@ static void greet(struct redis_link *link)
     char database[16];
 
     move_to(link, GREETING);
+    link->connections++;
     link->reader = redis_reader_new(options->max_reply_bytes);
     link->greetings_left = 0;
     if (options->password != NULL && options->user != NULL)
@@ -546,6 +548,11 @@ void redis_link_send(struct redis_link *link, struct redis_call *call, const str
     call->place = redis_queue_push(&link->queue, call);
     timer_start(link->loop, &call->deadline, give_up_at);
     loop_defer(link->loop, &link->flush);
+}
+
+unsigned redis_link_connection(const struct redis_link *link)
+{
+    return link->connections;
 }
 
 bool redis_link_is_up(const struct redis_link *link)

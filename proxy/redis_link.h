@@ -55,6 +55,8 @@ struct redis_link *redis_link_new(struct loop *loop,
  * the host's name may be on its way. */
 void redis_link_free(struct redis_link *link);
 bool redis_link_is_up(const struct redis_link *link);
+/* Which connection is it by now? What was agreed on an earlier one is forgotten. */
+unsigned redis_link_connection(const struct redis_link *link);
 
 /* `done` runs exactly once, on a later event of the loop, by `give_up_at`. */
 void redis_link_send(struct redis_link *link, struct redis_call *call, const struct redis_words *words,

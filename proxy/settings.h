@@ -64,15 +64,25 @@ struct upstream_rule {
 
 enum limit_missing { MISSING_IP, MISSING_SHARED, MISSING_REJECT, MISSING_SKIP };
 enum limit_counting { COUNT_REQUESTS, COUNT_MISSES /* only what is asked of the upstream */ };
+enum limit_unknown { UNKNOWN_OWN, UNKNOWN_BY_IP };
 enum limit_mode { LIMIT_ENFORCED, LIMIT_IN_SHADOW /* counts what it would refuse, and refuses nothing */ };
 enum store_failure { FAILURE_LOCAL, FAILURE_OPEN, FAILURE_CLOSED };
+
+struct limit_plan {
+    char *name;
+    struct limit_terms terms;
+};
 
 struct limit_rule {
     char *name;
     struct limit_key key;
     enum limit_missing missing;
+    struct limit_plan *plans; /* NULL: the same terms for all */
+    size_t plan_count;
+    struct limit_key plan_key; /* whose plan it is: the first part of the key */
+    enum limit_unknown unknown;
     int ipv6_prefix;
-    struct limit_terms terms; /* what is allowed in which time */
+    struct limit_terms terms; /* what is allowed in which time; with plans: by the default plan */
     int64_t cost;             /* of one request, or of one that does not say its own */
     struct cost_rule cost_rule;
     enum store_failure on_store_failure;
@@ -80,6 +90,9 @@ struct limit_rule {
     enum limit_counting counts;
     size_t index;
 };
+
+/* NULL: the limit has no plan of this name. */
+const struct limit_plan *limit_plan_named(const struct limit_rule *rule, struct slice name);
 
 /* A limit as one route uses it. */
 struct limit_use {

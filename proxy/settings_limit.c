@@ -1,6 +1,7 @@
 /* Settings limit: how much one caller may take, of what, and what happens when it cannot be decided. */
 #include "settings_limit_cost.h"
 #include "settings_limit_key.h"
+#include "settings_limit_plans.h"
 #include "settings_limit_rate.h"
 #include "settings_sections.h"
 
@@ -14,7 +15,8 @@ static const struct choice missings[] = {{"ip", MISSING_IP, false},
                                          {"reject", MISSING_REJECT, false},
                                          {"skip", MISSING_SKIP, false},
                                          {NULL, 0, false}};
-static const struct choice unknowns[] = {{"own", 0, false}, {"ip", 0, true}, {NULL, 0, false}};
+static const struct choice unknowns[] = {
+    {"own", UNKNOWN_OWN, false}, {"ip", UNKNOWN_BY_IP, false}, {NULL, 0, false}};
 static const struct choice algorithms[] = {{"sliding_window", LIMIT_SLIDING_WINDOW, false},
                                            {"sliding_log", LIMIT_SLIDING_LOG, false},
                                            {"token_bucket", LIMIT_TOKEN_BUCKET, false},
@@ -51,10 +53,11 @@ static const struct setting limit_rows[] = {
          "401, or do not count."},
     {.key = "unknown",
      .type = SETTING_CHOICE,
-     .offset = NOWHERE,
+     .offset = LIMIT(unknown),
      .choices = unknowns,
      .preset = "own",
-     .means = "With plans: how a caller without a plan is counted."},
+     .means = "With plans: whether a caller that the store does not know has a budget of its own, or takes "
+              "from its address's."},
     {.key = "ipv6_prefix",
      .type = SETTING_INT,
      .offset = LIMIT(ipv6_prefix),
@@ -107,7 +110,11 @@ static const struct setting limit_rows[] = {
      .preset = "1",
      .shape = "a whole number of at least 1, at most the units of the rate or the burst, or a map",
      .means = "Units that one request takes; a map says where the request tells them."},
-    {.key = "plans", .type = SETTING_LATER, .shape = "a map", .means = "Rates by the caller's plan."},
+    {.key = "plans",
+     .type = SETTING_OWN,
+     .read = read_limit_plans,
+     .shape = LIMIT_PLANS_FORM,
+     .means = "What is allowed by the caller's plan, which the store knows; rate may be left out then."},
     {.key = "on_store_failure",
      .type = SETTING_CHOICE,
      .offset = LIMIT(on_store_failure),
@@ -143,9 +150,12 @@ static bool is_known_algorithm(const struct node *node)
  * already. */
 static void check_limit(struct draft *draft, const struct node *node, struct limit_rule *rule)
 {
+    struct limit_terms as_written = rule->terms;
+
     if (!is_known_algorithm(node_member(node, "algorithm")))
         return;
     check_limit_rate(draft, node, rule);
+    check_limit_plans(draft, node, &as_written, rule);
     check_limit_cost(draft, node_member(node, "cost"), rule);
 }
 

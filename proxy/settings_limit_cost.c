@@ -175,7 +175,16 @@ void check_limit_cost(struct draft *draft, const struct node *cost, const struct
 {
     int64_t capacity = limit_capacity(&rule->terms);
 
-    if (cost != NULL && capacity > 0 && rule->cost > capacity)
+    for (size_t i = 0; cost != NULL && i < rule->plan_count; i++) {
+        int64_t of_plan = limit_capacity(&rule->plans[i].terms);
+
+        if (of_plan > 0 && rule->cost > of_plan)
+            complain_value(draft->complaints, cost,
+                           "%" PRId64 " is above the %" PRId64
+                           " units of the plan %s, so no request of it could ever pass",
+                           rule->cost, of_plan, rule->plans[i].name);
+    }
+    if (cost != NULL && rule->plan_count == 0 && capacity > 0 && rule->cost > capacity)
         complain_value(draft->complaints, cost,
                        "%" PRId64 " is above the %" PRId64 " units of the %s, so no request could ever pass",
                        rule->cost, capacity, capacity != rule->terms.limit ? "burst" : "rate");

@@ -181,6 +181,11 @@ void read_limit_key(struct draft *draft, const struct node *node, void *into)
     } else if (read_part(draft, node, false, &rule->key.parts[0]))
         rule->key.part_count = 1;
     rule->key.kind = kind_of(draft, &rule->key);
+    rule->plan_key = rule->key;
+    if (rule->key.part_count <= 1)
+        return;
+    rule->plan_key.part_count = 1;
+    rule->plan_key.kind = kind_of(draft, &rule->plan_key);
 }
 
 /* ---- on a route ---- */

@@ -53,6 +53,7 @@ void read_limit_rate(struct draft *draft, const struct node *node, void *into)
     }
     rule->terms.limit = rate.units;
     rule->terms.window_us = rate.window_us;
+    rule->terms.calendar = CALENDAR_MULTIPLES;
 }
 
 void read_limit_burst(struct draft *draft, const struct node *node, void *into)
@@ -63,63 +64,67 @@ void read_limit_burst(struct draft *draft, const struct node *node, void *into)
 }
 
 /* Why no tick fits. */
-static void complain_inexact(struct draft *draft, const struct node *rate, const struct limit_rule *rule)
+static void complain_inexact(struct draft *draft, const struct node *rate, const struct limit_terms *terms)
 {
-    switch (rule->terms.algorithm) {
+    switch (terms->algorithm) {
     case LIMIT_SLIDING_WINDOW:
         complain_value(draft->complaints, rate,
                        "%s is too large to be decided exactly; units times milliseconds of the window must "
                        "stay below 2^53",
-                       quote(rate->text).text);
+                       describe(rate).text);
         return;
     case LIMIT_SLIDING_LOG:
         complain_value(draft->complaints, rate,
                        "%s is too large for a log of each admission; allowed are at most %d units",
-                       quote(rate->text).text, SLIDING_LOG_MAX_LIMIT);
+                       describe(rate).text, SLIDING_LOG_MAX_LIMIT);
         return;
     case LIMIT_TOKEN_BUCKET:
         complain_value(draft->complaints, rate,
                        "%s with a burst of %" PRId64
                        " cannot be decided exactly; the larger of units and burst, times milliseconds of the "
                        "window, must stay below 2^53, and an empty bucket must fill within 35 years",
-                       quote(rate->text).text, rule->terms.burst);
+                       describe(rate).text, terms->burst);
         return;
     case LIMIT_FIXED_WINDOW:
         complain_value(draft->complaints, rate, "%s is too large to be decided exactly; allowed is 1 to 2^53",
-                       quote(rate->text).text);
+                       describe(rate).text);
         return;
     }
 }
 
-static void check_burst(struct draft *draft, const struct node *node, struct limit_rule *rule)
+void check_terms(struct draft *draft, const struct node *rate, struct limit_terms *terms)
+{
+    if (terms->algorithm == LIMIT_TOKEN_BUCKET && terms->burst == 0)
+        terms->burst = terms->limit;
+    if (terms->calendar != CALENDAR_MULTIPLES && terms->algorithm != LIMIT_FIXED_WINDOW) {
+        complain_value(draft->complaints, rate,
+                       "%s counts by the calendar, which only algorithm: fixed_window does",
+                       describe(rate).text);
+        return;
+    }
+    if (terms->limit == 0)
+        return; /* complained about already */
+    terms->tick_us = budget_tick(terms);
+    if (terms->tick_us == 0)
+        complain_inexact(draft, rate, terms);
+}
+
+void check_limit_burst(struct draft *draft, const struct node *node, const struct limit_terms *terms)
 {
     const struct node *burst = node_member(node, "burst");
 
-    if (rule->terms.algorithm != LIMIT_TOKEN_BUCKET && burst != NULL)
+    if (terms->algorithm != LIMIT_TOKEN_BUCKET && burst != NULL)
         complain_value(draft->complaints, burst, "is for algorithm: token_bucket only");
-    if (rule->terms.algorithm == LIMIT_TOKEN_BUCKET && burst == NULL)
-        rule->terms.burst = rule->terms.limit;
 }
 
 void check_limit_rate(struct draft *draft, const struct node *node, struct limit_rule *rule)
 {
     const struct node *rate = node_member(node, "rate");
 
-    check_burst(draft, node, rule);
-    if (rate == NULL) {
+    check_limit_burst(draft, node, &rule->terms);
+    if (rate != NULL)
+        check_terms(draft, rate, &rule->terms);
+    else if (node_member(node, "plans") == NULL)
         complain_value(draft->complaints, node,
                        "rate is missing; it must be a rate such as 20/s, 100/m or 5/250ms");
-        return;
-    }
-    if (rule->terms.calendar != CALENDAR_MULTIPLES && rule->terms.algorithm != LIMIT_FIXED_WINDOW) {
-        complain_value(draft->complaints, rate,
-                       "%s counts by the calendar, which only algorithm: fixed_window does",
-                       quote(rate->text).text);
-        return;
-    }
-    if (rule->terms.limit == 0 || (rule->terms.algorithm == LIMIT_TOKEN_BUCKET && rule->terms.burst == 0))
-        return; /* complained about already */
-    rule->terms.tick_us = budget_tick(&rule->terms);
-    if (rule->terms.tick_us == 0)
-        complain_inexact(draft, rate, rule);
 }

@@ -10,8 +10,12 @@
 void read_limit_rate(struct draft *draft, const struct node *node, void *into);
 void read_limit_burst(struct draft *draft, const struct node *node, void *into);
 
-/* Once the limit's algorithm is known to be one of ours: what rate, burst and algorithm mean together. Fills in
- * the tick, and the burst that was left out. */
+/* What rate, burst and algorithm mean together; `rate` is where the rate is written. Fills in the tick, and a burst that was left
+ * out (0). */
+void check_terms(struct draft *draft, const struct node *rate, struct limit_terms *terms);
+/* Of a limit's or a plan's map. */
+void check_limit_burst(struct draft *draft, const struct node *node, const struct limit_terms *terms);
+/* Once the limit's algorithm is known to be one of ours: its own rate, which one with plans may do without. */
 void check_limit_rate(struct draft *draft, const struct node *node, struct limit_rule *rule);
 
 #endif

@@ -38,7 +38,7 @@ struct site {
     struct origin **origins;
     struct route_figures *routes; /* one more than there are routes: the last is "none" */
     struct upstream_figures *upstreams;
-    lazy_id (*limits)[LIMIT_OUTCOMES];
+    lazy_id (*limits)[LIMIT_OUTCOMES], *unknown_plans;
     lazy_id degraded[DEGRADED_WHATS];
 };
 
@@ -93,6 +93,7 @@ static void site_close(void *arg)
     free(site->origins);
     free(site->upstreams);
     free(site->limits);
+    free(site->unknown_plans);
     free(site->routes);
     settings_release(&site->settings);
     free(site);
@@ -111,6 +112,7 @@ struct site *site_new(struct loop *loop, struct resolver *resolver, struct setti
     site->origins = must_alloc((settings->upstream_count + 1) * sizeof(*site->origins));
     site->upstreams = must_alloc((settings->upstream_count + 1) * sizeof(*site->upstreams));
     site->limits = must_alloc((settings->limit_count + 1) * sizeof(*site->limits));
+    site->unknown_plans = must_alloc((settings->limit_count + 1) * sizeof(*site->unknown_plans));
     site->routes = must_alloc((settings->route_count + 1) * sizeof(*site->routes));
     for (size_t i = 0; i < settings->upstream_count; i++)
         site->origins[i] = pool_new(loop, resolver, &settings->upstreams[i], settings->workers);
@@ -224,6 +226,11 @@ void site_count_limit(struct site *site, const struct limit_rule *limit, enum li
 {
     count(site, &site->limits[limit->index][outcome], STATS_limit_decisions, limit->name,
           limit_outcome_name(outcome), 1);
+}
+
+void site_count_unknown_plan(struct site *site, const struct limit_rule *limit)
+{
+    count(site, &site->unknown_plans[limit->index], STATS_unknown_plans, limit->name, NULL, 1);
 }
 
 static const char *degraded_name(enum degraded_what what)

@@ -2,6 +2,7 @@
  * policies/limit_key and policies/cost. */
 #include "exchange.h"
 #include "json_body.h"
+#include "planner.h"
 #include "principals.h"
 
 enum { NEAR_ROOM = 512 }; /* for the value of a key that is no longer than most */
@@ -18,57 +19,88 @@ struct charging {
 
 /* LIMIT_KEY_ABSENT, LIMIT_KEY_AMBIGUOUS, or the length of *value, which is in the request's memory where it
  * does not fit into `near`. */
-static size_t find_value(struct charging *charging, const struct limit_rule *rule, char near[NEAR_ROOM],
-                         struct slice *value)
+static size_t find_value(struct charging *charging, const struct limit_key *key, int ipv6_prefix,
+                         char near[NEAR_ROOM], struct slice *value)
 {
-    size_t len = limit_key_write(&rule->key, &charging->facts, rule->ipv6_prefix, near, NEAR_ROOM);
+    size_t len = limit_key_write(key, &charging->facts, ipv6_prefix, near, NEAR_ROOM);
     char *room = near;
 
     if (len == LIMIT_KEY_ABSENT || len == LIMIT_KEY_AMBIGUOUS)
         return len;
     if (len > NEAR_ROOM) {
         room = client_alloc(charging->exchange->client, len);
-        limit_key_write(&rule->key, &charging->facts, rule->ipv6_prefix, room, len);
+        limit_key_write(key, &charging->facts, ipv6_prefix, room, len);
     }
     *value = slice_of(room, len);
     return len;
 }
 
 enum asking {
-    ASKING_SOMEBODY,
+    ASKING_BY_KEY,
+    ASKING_AMONG_OTHERS, /* by address, or with all that have no key */
     ASKING_NOBODY /* do not count */,
     ASKING_NAMELESS, /* the limit insists on a key */
     ASKING_AS_TWO    /* whose budgets they are would be the client's choice */
 };
 
+static void find_address_principal(struct charging *charging, const struct limit_rule *rule,
+                                   unsigned char principal[16])
+{
+    struct address group = address_group(&charging->exchange->address, rule->ipv6_prefix);
+    char text[46];
+
+    principal_of(charging->exchange->story->principals, SLICE("ip"),
+                 slice_of(text, address_write(&group, text)), principal);
+}
+
 static enum asking find_principal(struct charging *charging, const struct limit_rule *rule,
                                   unsigned char principal[16])
 {
     struct principals *principals = charging->exchange->story->principals;
-    char near[NEAR_ROOM], address_text[46];
-    struct address group;
+    char near[NEAR_ROOM];
     struct slice value;
-    size_t len = find_value(charging, rule, near, &value);
+    size_t len = find_value(charging, &rule->key, rule->ipv6_prefix, near, &value);
 
     if (len == LIMIT_KEY_AMBIGUOUS)
         return ASKING_AS_TWO;
     if (len != LIMIT_KEY_ABSENT) {
         principal_of(principals, rule->key.kind, value, principal);
-        return ASKING_SOMEBODY;
+        return ASKING_BY_KEY;
     }
     switch (rule->missing) {
-    case MISSING_IP:
-        group = address_group(&charging->exchange->address, rule->ipv6_prefix);
-        principal_of(principals, SLICE("ip"), slice_of(address_text, address_write(&group, address_text)),
-                     principal);
-        return ASKING_SOMEBODY;
+    case MISSING_IP: find_address_principal(charging, rule, principal); return ASKING_AMONG_OTHERS;
     case MISSING_SHARED:
         principal_of(principals, rule->key.kind, SLICE(""), principal);
-        return ASKING_SOMEBODY;
+        return ASKING_AMONG_OTHERS;
     case MISSING_SKIP: return ASKING_NOBODY;
     case MISSING_REJECT: break;
     }
     return ASKING_NAMELESS;
+}
+
+/* Who asks among others has the default plan. The plan is that of the key's first part, which is the whole key of most. */
+static void wish_for_plan(struct charging *charging, struct limit_charge *charge)
+{
+    const struct limit_rule *rule = charge->rule;
+    struct exchange *exchange = charging->exchange;
+    char near[NEAR_ROOM];
+    struct plan_wish *wish;
+    struct slice value;
+
+    if (exchange->plans == NULL) {
+        exchange->plans = client_alloc(exchange->client, sizeof(*exchange->plans));
+        exchange->plans->site = exchange->site;
+    }
+    wish = &exchange->plans->wishes[exchange->plans->wish_count++];
+    wish->charge = charge;
+    if (rule->key.part_count == 1)
+        memcpy(wish->caller, charge->principal, sizeof(wish->caller));
+    else {
+        find_value(charging, &rule->plan_key, rule->ipv6_prefix, near, &value);
+        principal_of(exchange->story->principals, rule->plan_key.kind, value, wish->caller);
+    }
+    if (rule->unknown == UNKNOWN_BY_IP)
+        find_address_principal(charging, rule, wish->address);
 }
 
 /* ---- what does it cost ---- */
@@ -149,9 +181,11 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     struct limit_request *request = request_for(charging->exchange, rule);
     struct limit_charge *charge = &request->charges[request->charge_count];
     struct objection objection;
+    enum asking asking = find_principal(charging, rule, charge->principal);
 
-    switch (find_principal(charging, rule, charge->principal)) {
-    case ASKING_SOMEBODY: break;
+    switch (asking) {
+    case ASKING_BY_KEY:
+    case ASKING_AMONG_OTHERS: break;
     case ASKING_NOBODY: return no_objection;
     case ASKING_NAMELESS: return (struct objection){.limit = rule, .kind = REFUSED_KEY_MISSING};
     case ASKING_AS_TWO: return (struct objection){.limit = rule, .kind = REFUSED_KEY_AMBIGUOUS};
@@ -160,9 +194,12 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     charge->terms = &rule->terms;
     charge->cost = use->cost;
     objection = read_cost(charging, use, &charge->cost);
-    if (objection.limit == NULL)
-        request->charge_count++;
-    return objection;
+    if (objection.limit != NULL)
+        return objection;
+    request->charge_count++;
+    if (asking == ASKING_BY_KEY && rule->plan_count > 0)
+        wish_for_plan(charging, charge);
+    return no_objection;
 }
 
 /* A limit in shadow objects to nothing. */

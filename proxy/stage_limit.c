@@ -1,4 +1,4 @@
-/* Limit: all limits of the request in one decision, and with it the store's epoch; go on, or refuse. */
+/* Limit: by which plans, then all limits of the request in one decision, and with it the store's epoch; go on, or refuse. */
 #include "exchange.h"
 #include "ratelimit_fields.h"
 #include "verdict.h"
@@ -31,8 +31,10 @@ static void on_decided(void *arg)
     }
 }
 
-void stage_limit(struct exchange *exchange)
+static void decide(void *arg)
 {
+    struct exchange *exchange = arg;
+
     if (exchange->limits.charge_count == 0 && !needs_epoch(exchange)) {
         exchange->limits.epoch_is_known = true;
         move_to(exchange, STAGE_LOOKING);
@@ -42,6 +44,18 @@ void stage_limit(struct exchange *exchange)
     exchange->limits.decided = on_decided;
     exchange->limits.arg = exchange;
     limiter_ask(exchange->story->limiter, &exchange->limits);
+}
+
+/* Also the plans of what is to be paid later, before the upstream is asked: by then they are known. */
+void stage_limit(struct exchange *exchange)
+{
+    if (exchange->plans != NULL) {
+        exchange->plans->settled = decide;
+        exchange->plans->arg = exchange;
+        if (!planner_ask(exchange->story->planner, exchange->plans))
+            return;
+    }
+    decide(exchange);
 }
 
 /* Of one of the exchange's two requests to the limiter: the limits that were asked and may be named, added at `count`. */

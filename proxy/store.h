@@ -1,4 +1,4 @@
-/* Store: the five atomic operations by which threads and nodes agree, one interface for memory and Redis.
+/* Store: the atomic operations by which threads and nodes agree, one interface for memory and Redis.
  *
  * One `struct store` handle per worker; its callbacks run on that worker's loop, exactly once per start,
  * never inside the start, by `timeout` at the latest (then with a fault). An operation whose answer no longer
@@ -9,6 +9,7 @@
 #define WEIR_STORE_H
 
 #include "fault.h"
+#include "known_plans.h"
 #include "near.h"
 #include "object.h"
 
@@ -105,6 +106,16 @@ enum release_reason { RELEASE_FAILED, RELEASE_UNCACHEABLE, RELEASE_CANCELLED };
 typedef void release_done(void *arg, enum fault fault, bool was_held);
 typedef void invalidate_done(void *arg, enum fault fault, int64_t epoch);
 
+/* ---- plans, and limits by hand ---- */
+struct plan_answer {
+    struct plan_name plan; /* none: the store does not know this caller */
+    int64_t lasts_ms;      /* -1: until it is changed */
+};
+
+typedef void plan_done(void *arg, enum fault fault, const struct plan_answer *answer);
+/* Was there something to change? */
+typedef void change_done(void *arg, enum fault fault, bool was_there);
+
 struct store_ops {
     struct store_call *(*admit)(struct store *, const struct admit_tuple *tuples, size_t count, admit_done *,
                                 void *arg);
@@ -120,6 +131,12 @@ struct store_ops {
                                 release_done *, void *arg);
     struct store_call *(*invalidate)(struct store *, const struct slice *tags, size_t count,
                                      size_t soft_count, invalidate_done *, void *arg);
+    struct store_call *(*read_plan)(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
+                                    plan_done *, void *arg);
+    struct store_call *(*write_plan)(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
+                                     const struct plan_name *, change_done *, void *arg);
+    struct store_call *(*reset_limit)(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
+                                      const char *limit, change_done *, void *arg);
     void (*free)(struct store *);
 };
 
@@ -127,9 +144,13 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
     struct near *near;
-    bool is_shared;         /* false: near is the whole truth, and a look at it needs no round trip */
-    _Atomic bool is_up;     /* commands have a chance; false while disconnected */
-    _Atomic bool is_pushed; /* invalidations made elsewhere reach this process without being asked for */
+    struct known_plans *plans; /* what this process knows of callers' plans */
+    bool is_shared;            /* false: near is the whole truth, and a look at it needs no round trip */
+    _Atomic bool is_up;        /* commands have a chance; false while disconnected */
+    _Atomic bool is_pushed;    /* invalidations made elsewhere reach this process without being asked for */
+    _Atomic uint64_t
+        corrections; /* counts up when a plan or the state of a limit was changed by hand: what was refused before may
+                                     pass now */
     void (*on_wake)(
         void *arg,
         const struct key32 *key); /* a load that somebody waits for has ended; on this worker's loop */
@@ -137,7 +158,7 @@ struct store {
 };
 
 /* Admits are decided in the order they are given. `done` may be NULL for fill, release, renew. All inputs but
- * the admit tuples, the fill object (held) are copied. */
+ * the admit tuples, the fill object (held) are copied. A change that is cancelled happens all the same. */
 static inline struct store_call *store_admit(struct store *s, const struct admit_tuple *tuples, size_t count,
                                              admit_done *done, void *arg)
 {
@@ -182,6 +203,28 @@ static inline struct store_call *store_invalidate(struct store *s, const struct 
                                                   size_t soft_count, invalidate_done *done, void *arg)
 {
     return s->ops->invalidate(s, tags, count, soft_count, done, arg);
+}
+/* The answer is known_plans' to keep: see known_plans_mark(). */
+static inline struct store_call *
+store_read_plan(struct store *s, const unsigned char principal[PRINCIPAL_BYTES], plan_done *done, void *arg)
+{
+    return s->ops->read_plan(s, principal, done, arg);
+}
+/* Gives the caller a plan that lasts until it is changed, or, with one of no length, none. This process knows before `done`, the
+ * others within the time that a message takes. */
+static inline struct store_call *store_write_plan(struct store *s,
+                                                  const unsigned char principal[PRINCIPAL_BYTES],
+                                                  const struct plan_name *plan, change_done *done, void *arg)
+{
+    return s->ops->write_plan(s, principal, plan, done, arg);
+}
+/* Forgets all that the caller used of a limit. Refusals that workers remember end: in this process before `done`, elsewhere within the
+ * time that a message takes. */
+static inline struct store_call *store_reset_limit(struct store *s,
+                                                   const unsigned char principal[PRINCIPAL_BYTES],
+                                                   const char *limit, change_done *done, void *arg)
+{
+    return s->ops->reset_limit(s, principal, limit, done, arg);
 }
 /* Takes the handle: its callback will not run. The operation itself may still happen. NULL is fine. */
 void store_cancel(struct store_call **call);

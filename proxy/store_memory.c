@@ -1,4 +1,4 @@
-/* Store memory: the five operations for the threads of one process.
+/* Store memory: the operations of a store for the threads of one process.
  *
  * What must be exclusive is decided by the claims (who loads what), the limit table and the near cache, each
  * under its own locks. Here is the way to them: a start queues a call, and a deferred task carries the queued
@@ -17,6 +17,7 @@
 #include "settings.h"
 #include "store_memory_claims.h"
 #include "store_memory_limits.h"
+#include "store_memory_plans.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -63,6 +64,8 @@ struct store_memory {
     struct near *near;
     struct claims *claims;
     struct limit_table *limits;
+    struct plan_table *plan_table;
+    struct known_plans *plans;
     int64_t (*read_us)(void);
     int64_t
         wall_ahead_us; /* of read_us: fixed at the start, so that a step of the wall clock changes no limit */
@@ -132,7 +135,17 @@ static void wake_all(struct store_memory *memory, const struct key32 *key)
 
 /* ---- calls ---- */
 
-enum operation { OP_ADMIT, OP_LOOKUP, OP_FILL, OP_RELEASE, OP_RENEW, OP_INVALIDATE };
+enum operation {
+    OP_ADMIT,
+    OP_LOOKUP,
+    OP_FILL,
+    OP_RELEASE,
+    OP_RENEW,
+    OP_INVALIDATE,
+    OP_READ_PLAN,
+    OP_WRITE_PLAN,
+    OP_RESET
+};
 
 struct memory_call {
     struct store_call call; /* first */
@@ -144,6 +157,8 @@ struct memory_call {
         fill_done *fill;
         release_done *release; /* and renew */
         invalidate_done *invalidate;
+        plan_done *plan;
+        change_done *change;
     } done;
     void *arg;
     const struct admit_tuple *tuples; /* borrowed */
@@ -156,6 +171,9 @@ struct memory_call {
     int status;
     int64_t lasts_ms;  /* a marker or a lease */
     size_t soft_count; /* of an invalidation's tags, the first */
+    unsigned char principal[PRINCIPAL_BYTES];
+    struct plan_name plan;
+    char *limit; /* whose state is reset; allocated */
     struct slice own_tags[OWN_TAGS];
     char own_bytes[OWN_TAG_BYTES];
     struct slice *more_tags; /* instead of own_tags, with the bytes behind them; allocated */
@@ -195,6 +213,8 @@ static void finish(struct memory_store *self, struct memory_call *call)
     object_release(&call->object);
     free(call->more_tags);
     call->more_tags = NULL;
+    free(call->limit);
+    call->limit = NULL;
     if (self->idle_count >= IDLE_CALLS_KEPT) {
         free(call);
         return;
@@ -303,6 +323,39 @@ static struct store_call *start_invalidate(struct store *store, const struct sli
     return &call->call;
 }
 
+static struct store_call *start_read_plan(struct store *store, const unsigned char principal[PRINCIPAL_BYTES],
+                                          plan_done *done, void *arg)
+{
+    struct memory_call *call = start(store, OP_READ_PLAN, arg);
+
+    call->done.plan = done;
+    memcpy(call->principal, principal, sizeof(call->principal));
+    return &call->call;
+}
+
+static struct store_call *start_write_plan(struct store *store,
+                                           const unsigned char principal[PRINCIPAL_BYTES],
+                                           const struct plan_name *plan, change_done *done, void *arg)
+{
+    struct memory_call *call = start(store, OP_WRITE_PLAN, arg);
+
+    call->done.change = done;
+    memcpy(call->principal, principal, sizeof(call->principal));
+    call->plan = *plan;
+    return &call->call;
+}
+
+static struct store_call *start_reset(struct store *store, const unsigned char principal[PRINCIPAL_BYTES],
+                                      const char *limit, change_done *done, void *arg)
+{
+    struct memory_call *call = start(store, OP_RESET, arg);
+
+    call->done.change = done;
+    memcpy(call->principal, principal, sizeof(call->principal));
+    call->limit = must_copy(limit, strlen(limit));
+    return &call->call;
+}
+
 /* ---- carrying them out ---- */
 
 static int64_t store_us(const struct store_memory *memory)
@@ -406,6 +459,35 @@ static void carry_out_invalidate(struct memory_store *self, struct memory_call *
         call->done.invalidate(call->arg, FAULT_NONE, epoch);
 }
 
+static void carry_out_read_plan(struct memory_store *self, struct memory_call *call)
+{
+    struct plan_answer answer = {.plan = plan_table_find(self->memory->plan_table, call->principal),
+                                 .lasts_ms = -1};
+
+    if (!call->call.is_cancelled)
+        call->done.plan(call->arg, FAULT_NONE, &answer);
+}
+
+static void carry_out_write_plan(struct memory_store *self, struct memory_call *call)
+{
+    bool had_one;
+    enum fault fault = plan_table_set(self->memory->plan_table, call->principal, &call->plan, &had_one)
+                           ? FAULT_NONE
+                           : FAULT_STORE_AWAY;
+
+    known_plans_doubt(self->memory->plans, call->principal);
+    if (!call->call.is_cancelled)
+        call->done.change(call->arg, fault, had_one);
+}
+
+static void carry_out_reset(struct memory_store *self, struct memory_call *call)
+{
+    bool was_there = limit_table_reset(self->memory->limits, call->principal, call->limit);
+
+    if (!call->call.is_cancelled)
+        call->done.change(call->arg, FAULT_NONE, was_there);
+}
+
 static void carry_out_call(struct memory_store *self, struct memory_call *call)
 {
     switch (call->operation) {
@@ -415,6 +497,9 @@ static void carry_out_call(struct memory_store *self, struct memory_call *call)
     case OP_RELEASE: carry_out_release(self, call); break;
     case OP_RENEW: carry_out_renew(self, call); break;
     case OP_INVALIDATE: carry_out_invalidate(self, call); break;
+    case OP_READ_PLAN: carry_out_read_plan(self, call); break;
+    case OP_WRITE_PLAN: carry_out_write_plan(self, call); break;
+    case OP_RESET: carry_out_reset(self, call); break;
     }
 }
 
@@ -499,6 +584,9 @@ static const struct store_ops memory_ops = {
     .release = start_release,
     .renew = start_renew,
     .invalidate = start_invalidate,
+    .read_plan = start_read_plan,
+    .write_plan = start_write_plan,
+    .reset_limit = start_reset,
     .free = free_handle,
 };
 
@@ -508,6 +596,7 @@ struct store *store_memory_join(struct store_memory *memory, struct loop *loop)
 
     self->store.ops = &memory_ops;
     self->store.near = memory->near;
+    self->store.plans = memory->plans;
     atomic_init(&self->store.is_up, true);
     atomic_init(&self->store.is_pushed, true);
     self->memory = memory;
@@ -533,6 +622,9 @@ struct store_memory *store_memory_new(struct near *near)
     memory->near = near;
     memory->claims = claims_new(near);
     memory->limits = limit_table_new(MOST_TRACKED_KEYS);
+    memory->plan_table = plan_table_new();
+    memory->plans = known_plans_new();
+    known_plans_set_told(memory->plans, true); /* who changes one says so himself */
     memory->read_us = clock_mono_us;
     memory->wall_ahead_us = clock_wall_us() - clock_mono_us();
     near_date_epochs(near, memory->wall_ahead_us);
@@ -553,6 +645,8 @@ void store_memory_free(struct store_memory *memory)
     CHECK(memory->members == NULL);
     claims_free(memory->claims);
     limit_table_free(memory->limits);
+    plan_table_free(memory->plan_table);
+    known_plans_free(memory->plans);
     pthread_mutex_destroy(&memory->members_lock);
     free(memory);
 }

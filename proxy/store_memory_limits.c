@@ -84,18 +84,18 @@ static struct limit_shard *shard_of(struct limit_table *table, uint64_t hash)
     return &table->shards[shard_index(hash)];
 }
 
-static void name_key(const struct limit_table *table, const struct limit_charge *charge,
+static void name_key(const struct limit_table *table, const unsigned char principal[16], const char *limit,
                      struct limit_work *work)
 {
     uint64_t word;
 
-    memcpy(&word, charge->principal, sizeof(word));
-    work->rule_print = digest_checksum(charge->rule->name, strlen(charge->rule->name));
+    memcpy(&word, principal, sizeof(word));
+    work->rule_print = digest_checksum(limit, strlen(limit));
     work->hash =
         ((word ^ work->rule_print ^ table->secret) * (table->secret | 1)) >> 32; /* the well mixed half */
 }
 
-static struct tracked_key *find(struct limit_shard *shard, const struct limit_charge *charge,
+static struct tracked_key *find(struct limit_shard *shard, const unsigned char principal[16],
                                 const struct limit_work *work)
 {
     for (struct expiry_node *node = expiry_map_first(&shard->keys, work->hash); node != NULL;
@@ -103,7 +103,7 @@ static struct tracked_key *find(struct limit_shard *shard, const struct limit_ch
         struct tracked_key *key = key_of(node);
 
         if (key->rule_print == work->rule_print &&
-            memcmp(key->principal, charge->principal, sizeof(key->principal)) == 0)
+            memcmp(key->principal, principal, sizeof(key->principal)) == 0)
             return key;
     }
     return NULL;
@@ -115,7 +115,7 @@ static unsigned name_keys(const struct limit_table *table, const struct admit_tu
     unsigned shards = 0; /* a bit each */
 
     for (size_t i = 0; i < tuple->charge_count; i++) {
-        name_key(table, &tuple->charges[i], &work[i]);
+        name_key(table, tuple->charges[i].principal, tuple->charges[i].rule->name, &work[i]);
         shards |= 1u << shard_index(work[i].hash);
     }
     return shards;
@@ -191,7 +191,7 @@ static void load_budget(struct limit_table *table, const struct limit_charge *ch
     const struct limit_terms *terms = charge->terms;
 
     work->budget = (struct budget){.algorithm = terms->algorithm};
-    work->tracked = find(shard_of(table, work->hash), charge, work);
+    work->tracked = find(shard_of(table, work->hash), charge->principal, work);
     if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
         work->budget = work->tracked->budget;
     work->must_keep = budget_advance(&work->budget, terms, now_us);
@@ -312,7 +312,7 @@ void limit_table_heed(struct limit_table *table, const struct limit_charge *char
     struct limit_shard *shard;
     struct limit_report *report;
 
-    name_key(table, charge, &named);
+    name_key(table, charge->principal, charge->rule->name, &named);
     shard = shard_of(table, named.hash);
     pthread_mutex_lock(&shard->lock);
     if (shard->reports == NULL)
@@ -323,6 +323,24 @@ void limit_table_heed(struct limit_table *table, const struct limit_charge *char
     report->used = limit_capacity(charge->terms) - available;
     report->at_us = now_us;
     pthread_mutex_unlock(&shard->lock);
+}
+
+bool limit_table_reset(struct limit_table *table, const unsigned char principal[16], const char *limit)
+{
+    struct limit_work work;
+    struct limit_shard *shard;
+    struct tracked_key *key;
+
+    name_key(table, principal, limit, &work);
+    shard = shard_of(table, work.hash);
+    pthread_mutex_lock(&shard->lock);
+    key = find(shard, principal, &work);
+    if (key != NULL) {
+        expiry_map_remove(&shard->keys, &key->node);
+        free_key(&key->node);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return key != NULL;
 }
 
 size_t limit_table_count(struct limit_table *table)

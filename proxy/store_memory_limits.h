@@ -35,6 +35,9 @@ int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *
 void limit_table_heed(struct limit_table *table, const struct limit_charge *charge, int64_t available,
                       int64_t now_us);
 
+/* All that the caller used of the limit of this name is forgotten. Was there something? */
+bool limit_table_reset(struct limit_table *table, const unsigned char principal[16], const char *limit);
+
 size_t
 limit_table_count(struct limit_table *table); /* keys tracked, ended ones that were not swept yet included */
 

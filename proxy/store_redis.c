@@ -142,6 +142,14 @@ void store_redis_set_pushed(struct store_redis *shared, bool is_pushed)
     pthread_mutex_unlock(&shared->lock);
 }
 
+void store_redis_note_correction(struct store_redis *shared)
+{
+    pthread_mutex_lock(&shared->lock);
+    for (struct redis_store *each = shared->handles; each != NULL; each = each->next)
+        atomic_fetch_add(&each->store.corrections, 1);
+    pthread_mutex_unlock(&shared->lock);
+}
+
 /* ---- handles ---- */
 
 static void on_change(void *arg, bool is_up)
@@ -226,6 +234,9 @@ static const struct store_ops redis_store_ops = {
     .release = redis_store_release,
     .renew = redis_store_renew,
     .invalidate = redis_store_invalidate,
+    .read_plan = redis_store_read_plan,
+    .write_plan = redis_store_write_plan,
+    .reset_limit = redis_store_reset_limit,
     .free = free_handle,
 };
 
@@ -236,6 +247,7 @@ struct store *store_redis_join(struct store_redis *shared, struct loop *loop)
 
     store->store.ops = &redis_store_ops;
     store->store.near = shared->near;
+    store->store.plans = shared->plans;
     store->store.is_shared = true;
     store->shared = shared;
     store->loop = loop;
@@ -278,6 +290,9 @@ static void copy_settings(struct store_redis *shared, const struct settings *set
     shared->tags_key = name_under(own->prefix, ":tags");
     shared->wake_channel = name_under(own->prefix, ":wake");
     shared->invalidation_channel = name_under(own->prefix, ":inv");
+    shared->reset_channel = name_under(own->prefix, ":reset");
+    shared->plan_prefix = name_under(own->prefix, ":p:{");
+    shared->limit_prefix = name_under(own->prefix, ":l:{");
     shared->max_entry_bytes = LEAST_MAX_ENTRY_BYTES;
     for (size_t i = 0; i < settings->route_count; i++) {
         const struct cache_rule *cache = settings->routes[i].cache;
@@ -304,7 +319,8 @@ static int64_t read_up(void *arg)
 
 static void open_stats(struct store_redis *shared)
 {
-    static const char *const names[OP_KINDS] = {"admit", "lookup", "fill", "release", "renew", "invalidate"};
+    static const char *const names[OP_KINDS] = {"admit",      "lookup",    "fill",       "release", "renew",
+                                                "invalidate", "read_plan", "write_plan", "reset"};
 
     for (int kind = 0; kind < OP_KINDS; kind++) {
         shared->durations[kind] = stats_series(STATS_store_duration, (const char *const[]){names[kind]});
@@ -321,6 +337,7 @@ struct store_redis *store_redis_new(const struct settings *settings, struct near
     struct store_redis *shared = must_alloc(sizeof(*shared));
 
     shared->near = near;
+    shared->plans = known_plans_new();
     copy_settings(shared, settings);
     shared->scripts = (struct store_scripts){
         .admit = redis_script_find("admit"),
@@ -328,6 +345,8 @@ struct store_redis *store_redis_new(const struct settings *settings, struct near
         .fill = redis_script_find("fill"),
         .release = redis_script_find("release"),
         .invalidate = redis_script_find("invalidate"),
+        .plan = redis_script_find("plan"),
+        .reset = redis_script_find("reset"),
     };
     pthread_mutex_init(&shared->lock, NULL);
     open_stats(shared);
@@ -350,5 +369,9 @@ void store_redis_free(struct store_redis *shared)
     free(shared->tags_key);
     free(shared->wake_channel);
     free(shared->invalidation_channel);
+    free(shared->reset_channel);
+    free(shared->plan_prefix);
+    free(shared->limit_prefix);
+    known_plans_free(shared->plans);
     free(shared);
 }

@@ -3,6 +3,7 @@
  * store_redis.c        the process's part, the handles of its workers, the life of an operation
  * store_redis_admit.c  limit decisions: a batch cut into script calls, and joined again
  * store_redis_cache.h  what concerns entries: store_redis_lookup.c, store_redis_load.c
+ * store_redis_plans.c  callers' plans, and limits that are reset by hand
  * store_redis_push.c   the thread that hears what other nodes do
  */
 #ifndef WEIR_STORE_REDIS_H
@@ -19,18 +20,31 @@
 struct push;
 struct mailbox;
 
-enum store_op_kind { OP_ADMIT, OP_LOOKUP, OP_FILL, OP_RELEASE, OP_RENEW, OP_INVALIDATE, OP_KINDS };
+enum store_op_kind {
+    OP_ADMIT,
+    OP_LOOKUP,
+    OP_FILL,
+    OP_RELEASE,
+    OP_RENEW,
+    OP_INVALIDATE,
+    OP_READ_PLAN,
+    OP_WRITE_PLAN,
+    OP_RESET,
+    OP_KINDS
+};
 
 struct store_scripts {
-    const struct lua_script *admit, *lookup, *fill, *release, *invalidate;
+    const struct lua_script *admit, *lookup, *fill, *release, *invalidate, *plan, *reset;
 };
 
 struct store_redis { /* everything but the list is fixed before a second thread knows it */
     struct near *near;
+    struct known_plans *plans;
     struct store_settings settings; /* own strings */
     struct store_scripts scripts;
     size_t max_entry_bytes; /* of an encoded entry */
-    char *tags_key, *wake_channel, *invalidation_channel;
+    char *tags_key, *wake_channel, *invalidation_channel, *reset_channel;
+    char *plan_prefix, *limit_prefix; /* of keys, up to the principal */
     stats_id durations[OP_KINDS], faults[OP_KINDS][3], reconnects;
 
     pthread_mutex_t lock; /* over the handles' list and is_pushed */
@@ -90,7 +104,8 @@ void redis_store_give_back_orphans(struct redis_store *store);
 /* For the subscriber. */
 void store_redis_set_pushed(struct store_redis *shared, bool is_pushed);
 void store_redis_wake(struct store_redis *shared, const struct key32 *key); /* tells every worker */
-struct push *push_start(struct store_redis *shared); /* NULL: no thread, nothing is pushed */
+void store_redis_note_correction(struct store_redis *shared); /* what was refused before may pass now */
+struct push *push_start(struct store_redis *shared);          /* NULL: no thread, nothing is pushed */
 void push_stop(struct push **push);
 
 /* The operations, for the table of struct store_ops. */
@@ -106,5 +121,11 @@ struct store_call *redis_store_renew(struct store *, const struct key32 *, struc
                                      int64_t lease_ms, release_done *, void *arg);
 struct store_call *redis_store_invalidate(struct store *, const struct slice *tags, size_t count,
                                           size_t soft_count, invalidate_done *, void *arg);
+struct store_call *redis_store_read_plan(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
+                                         plan_done *, void *arg);
+struct store_call *redis_store_write_plan(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
+                                          const struct plan_name *, change_done *, void *arg);
+struct store_call *redis_store_reset_limit(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
+                                           const char *limit, change_done *, void *arg);
 
 #endif

@@ -16,7 +16,6 @@ enum {
     TUPLES_PER_CALL = 64,
     CHARGES_PER_CALL = 256, /* of all its tuples, unless one alone has more */
     KEY_SLOTS = 1024,       /* above twice the keys that a call can have */
-    PRINCIPAL_HEX_BYTES = 32,
 };
 
 struct admit_part {
@@ -81,14 +80,10 @@ static size_t key_place(struct limit_keys *keys, const struct limit_charge *char
 static void add_key(struct redis_words *words, const char *prefix, const struct limit_charge *charge,
                     char *room, size_t room_bytes)
 {
-    static const char digits[] = "0123456789abcdef";
     char principal[PRINCIPAL_HEX_BYTES + 1] = {0};
     int len;
 
-    for (size_t i = 0; i < sizeof(charge->principal); i++) {
-        principal[2 * i] = digits[charge->principal[i] >> 4];
-        principal[2 * i + 1] = digits[charge->principal[i] & 15];
-    }
+    principal_write(charge->principal, principal);
     len = snprintf(room, room_bytes, "%s:l:{%s}:%s", prefix, principal, charge->rule->name);
     CHECK(len > 0 && (size_t)len < room_bytes);
     redis_words_add(words, slice_of(room, (size_t)len));

@@ -41,6 +41,20 @@ void key_write(const struct key32 *key, char out[KEY_HEX_BYTES])
     hex_write(key->bytes, sizeof(key->bytes), out);
 }
 
+void principal_write(const unsigned char principal[PRINCIPAL_BYTES], char out[PRINCIPAL_HEX_BYTES])
+{
+    hex_write(principal, PRINCIPAL_BYTES, out);
+}
+
+bool message_read_plan_key(struct slice key, struct slice prefix, unsigned char out[PRINCIPAL_BYTES])
+{
+    size_t len = prefix.len + PRINCIPAL_HEX_BYTES + 1;
+
+    if (key.len != len || memcmp(key.base, prefix.base, prefix.len) != 0 || key.base[len - 1] != '}')
+        return false;
+    return hex_read(slice_of(key.base + prefix.len, PRINCIPAL_HEX_BYTES), out, PRINCIPAL_BYTES);
+}
+
 bool message_read_key(struct slice message, struct key32 *out)
 {
     return hex_read(message, out->bytes, sizeof(out->bytes));
@@ -254,6 +268,19 @@ bool answer_read_held(const struct redis_reply *result, bool *out)
     if (!read_number(result, 0, 1, &held))
         return false;
     *out = held == 1;
+    return true;
+}
+
+bool answer_read_plan(const struct redis_reply *reply, struct plan_answer *out)
+{
+    int64_t lasts_ms;
+
+    if (reply->kind != REDIS_LIST || reply->count != 2 ||
+        (reply->items[0]->kind != REDIS_TEXT && reply->items[0]->kind != REDIS_NIL) ||
+        !read_number(reply->items[1], -2, INT64_MAX, &lasts_ms))
+        return false;
+    out->plan = plan_name_of(reply->items[0]->kind == REDIS_TEXT ? reply->items[0]->text : slice_of(NULL, 0));
+    out->lasts_ms = lasts_ms < 0 ? -1 : lasts_ms;
     return true;
 }
 

@@ -13,6 +13,7 @@ enum {
     ANSWER_MAX_STAMPS = 128, /* as the scripts cut them */
     TOKEN_HEX_BYTES = 32,
     KEY_HEX_BYTES = 64,
+    PRINCIPAL_HEX_BYTES = 32,
 };
 
 /* Moments and epochs of the store lie below this (the year 2112): a server cannot raise ours above all others
@@ -47,9 +48,12 @@ struct lookup_reply {
 bool answer_read_lookup(const struct redis_reply *result, struct lookup_reply *out);
 bool answer_read_fill(const struct redis_reply *result, enum fill_result *out);
 bool answer_read_held(const struct redis_reply *result, bool *out);
+bool answer_read_plan(const struct redis_reply *reply, struct plan_answer *out);
 bool answer_read_epoch(const struct redis_reply *result, int64_t *out);
 
 /* ---- published messages ---- */
+/* The caller whose plan is kept under a key that begins with `prefix`. */
+bool message_read_plan_key(struct slice key, struct slice prefix, unsigned char out[PRINCIPAL_BYTES]);
 bool message_read_key(struct slice message, struct key32 *out);
 
 struct invalidation_message { /* see lua/invalidate.lua */
@@ -63,6 +67,7 @@ bool message_read_invalidation(struct slice message, struct invalidation_message
 bool message_next_stamp(struct slice *stamps, struct tag_stamp *out);
 
 void token_write(struct load_token token, char out[TOKEN_HEX_BYTES]);
+void principal_write(const unsigned char principal[PRINCIPAL_BYTES], char out[PRINCIPAL_HEX_BYTES]);
 void key_write(const struct key32 *key, char out[KEY_HEX_BYTES]);
 
 #endif

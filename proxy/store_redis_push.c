@@ -1,5 +1,5 @@
-/* Store redis, push: what other nodes do, told without being asked: who is to be woken, and what was
- * invalidated.
+/* Store redis, push: what others do, told without being asked: who is to be woken, what was invalidated, whose
+ * plan was changed, and that limits were reset.
  *
  * A thread of its own with two connections, so that neither the number of workers nor their work matters.
  * `ask` runs scripts; `ear` is subscribed, and exists only while `ask` is up: a server that has turned
@@ -9,13 +9,19 @@
  * something was missed: its tags are applied, but not its epoch, so that the next question still asks for all
  * that lies between; once we know the epoch that a run of messages follows, we know the last one's too. The
  * epoch is read once a second in any case, which bounds the harm of a lost message.
+ *
+ * Plans are the server's to tell of, whoever changes them and by whichever command: `ask` has it track all keys of plans and send
+ * what changes to `ear` (CLIENT TRACKING, BCAST, REDIRECT), which says on a new connection by which number the server knows it. The
+ * process's copies count (known_plans) from when both that and the subscription are confirmed.
  */
 #include "store_redis.h"
 
+#include "check.h"
 #include "log.h"
 #include "memory.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -23,7 +29,12 @@ enum {
     ASK_SOON_MS = 50, /* after a failure, or a gap */
     MAX_TURN_MS = 1000,
     TAGS_A_TIME = 64,
+    IDENTIFY_MS = 3600000, /* longer than any link stays mute */
 };
+
+#define TRACKING_CHANNEL "__redis__:invalidate" /* the server's own name for it */
+
+enum channel { CHANNEL_WAKES, CHANNEL_INVALIDATIONS, CHANNEL_RESETS, CHANNEL_TRACKING, CHANNELS };
 
 struct push {
     struct store_redis *shared;
@@ -37,9 +48,14 @@ struct push {
     /* the thread's own */
     struct redis_words words;
     struct redis_link *ask, *ear;
-    struct redis_call wakes, invalidations; /* the two subscriptions */
-    int confirmed;                          /* of them */
-    struct redis_run reading;               /* of the epoch */
+    struct redis_call subscriptions[CHANNELS];
+    int confirmed; /* of them */
+    struct redis_call identifying, untracking, tracking;
+    unsigned ear_connection;  /* of which ear_id is */
+    int64_t ear_id;           /* -1: not known */
+    bool is_tracked;          /* plans */
+    bool is_tracking_refused; /* by this server: asked for again on the next connection only */
+    struct redis_run reading; /* of the epoch */
     bool is_reading, is_reading_since_subscribed;
     struct timer next_reading;
     bool is_gap;                   /* messages came that follow an epoch we do not know */
@@ -49,7 +65,7 @@ struct push {
 
 static bool is_subscribed(const struct push *push)
 {
-    return push->confirmed == 2;
+    return push->confirmed == CHANNELS;
 }
 
 /* ---- reading the epoch ---- */
@@ -80,7 +96,8 @@ static void close_gap(struct push *push)
     push->is_gap = false;
 }
 
-static void subscribe_both(struct push *push);
+static void subscribe_all(struct push *push);
+static void track(struct push *push);
 
 static void on_read_epoch(void *arg, enum fault fault, const struct redis_reply *reply)
 {
@@ -98,7 +115,9 @@ static void on_read_epoch(void *arg, enum fault fault, const struct redis_reply 
         store_redis_set_pushed(push->shared, true);
     read_after(push, push->is_gap ? ASK_SOON_MS : ASK_AGAIN_MS);
     if (!is_subscribed(push))
-        subscribe_both(push);
+        subscribe_all(push);
+    if (!push->is_tracked)
+        track(push);
 }
 
 static void read_epoch(void *arg)
@@ -155,23 +174,179 @@ static void apply(struct push *push, const struct invalidation_message *message)
         missed(push);
 }
 
-static void on_message(void *arg, const struct redis_reply *message)
+static void hear_wake(struct push *push, const struct redis_reply *what)
 {
-    struct push *push = arg;
-    struct invalidation_message invalidation;
     struct key32 key;
 
-    if (message->items[1]->kind != REDIS_TEXT || message->items[2]->kind != REDIS_TEXT)
-        return;
-    if (slice_eq(message->items[1]->text, slice_text(push->shared->wake_channel))) {
-        if (message_read_key(message->items[2]->text, &key))
-            store_redis_wake(push->shared, &key);
-        return;
-    }
-    if (message_read_invalidation(message->items[2]->text, &invalidation))
+    if (what->kind == REDIS_TEXT && message_read_key(what->text, &key))
+        store_redis_wake(push->shared, &key);
+}
+
+static void hear_invalidation(struct push *push, const struct redis_reply *what)
+{
+    struct invalidation_message invalidation;
+
+    if (what->kind == REDIS_TEXT && message_read_invalidation(what->text, &invalidation))
         apply(push, &invalidation);
     else
         missed(push); /* whatever it was meant to say */
+}
+
+/* The keys that were changed. Nothing: all of them (FLUSHALL). */
+static void hear_plans(struct push *push, const struct redis_reply *what)
+{
+    struct known_plans *plans = push->shared->plans;
+    unsigned char principal[PRINCIPAL_BYTES];
+
+    if (what->kind != REDIS_LIST)
+        known_plans_doubt_all(plans);
+    for (size_t i = 0; what->kind == REDIS_LIST && i < what->count; i++)
+        if (what->items[i]->kind == REDIS_TEXT &&
+            message_read_plan_key(what->items[i]->text, slice_text(push->shared->plan_prefix), principal))
+            known_plans_doubt(plans, principal);
+    store_redis_note_correction(push->shared);
+}
+
+static const char *channel_name(const struct push *push, enum channel channel)
+{
+    switch (channel) {
+    case CHANNEL_WAKES: return push->shared->wake_channel;
+    case CHANNEL_INVALIDATIONS: return push->shared->invalidation_channel;
+    case CHANNEL_RESETS: return push->shared->reset_channel;
+    case CHANNEL_TRACKING: return TRACKING_CHANNEL;
+    case CHANNELS: break;
+    }
+    CHECK(!"a channel is one of its own values");
+    return NULL;
+}
+
+static void hear(struct push *push, enum channel channel, const struct redis_reply *what)
+{
+    switch (channel) {
+    case CHANNEL_WAKES: hear_wake(push, what); return;
+    case CHANNEL_INVALIDATIONS: hear_invalidation(push, what); return;
+    case CHANNEL_RESETS: store_redis_note_correction(push->shared); return;
+    case CHANNEL_TRACKING: hear_plans(push, what); return;
+    case CHANNELS: break;
+    }
+}
+
+static void on_message(void *arg, const struct redis_reply *message)
+{
+    struct push *push = arg;
+
+    if (message->items[1]->kind != REDIS_TEXT)
+        return;
+    for (int channel = 0; channel < CHANNELS; channel++)
+        if (slice_eq(message->items[1]->text, slice_text(channel_name(push, (enum channel)channel)))) {
+            hear(push, (enum channel)channel, message->items[2]);
+            return;
+        }
+}
+
+/* ---- the tracking of plans ---- */
+
+static void trust_plans(struct push *push)
+{
+    if (is_subscribed(push) && push->is_tracked)
+        known_plans_set_told(push->shared->plans, true);
+}
+
+static void refuse_tracking(struct push *push, const struct redis_reply *error)
+{
+    push->is_tracking_refused = true;
+    log_error("redis: no client tracking, so callers' plans are read anew for each request: %s",
+              error->kind == REDIS_ERROR ? error->text.base : "an answer that makes no sense");
+}
+
+static void on_tracked(void *arg, enum fault fault, const struct redis_reply *reply)
+{
+    struct push *push = arg;
+
+    if (fault != FAULT_NONE)
+        return; /* tried again after the next reading, or when the link is back */
+    if (reply->kind != REDIS_TEXT) {
+        refuse_tracking(push, reply);
+        return;
+    }
+    push->is_tracked = true;
+    trust_plans(push);
+}
+
+static void on_untracked(void *arg, enum fault fault, const struct redis_reply *reply)
+{
+    (void)arg; /* whether it worked, the next answer tells */
+    (void)fault;
+    (void)reply;
+}
+
+static void say(struct push *push, struct redis_link *link, struct redis_call *call, const char *const *words,
+                size_t count, int64_t timeout_ms, redis_done *done)
+{
+    redis_words_clear(&push->words);
+    for (size_t i = 0; i < count; i++)
+        words_add_text(&push->words, words[i]);
+    redis_link_send(link, call, &push->words, mono_after(loop_now(push->loop), timeout_ms), done, push);
+}
+
+static int64_t timeout_of(const struct push *push)
+{
+    return push->shared->settings.timeout_ms;
+}
+
+/* An earlier ear's tracking is ended first: the same prefix cannot be asked for twice. */
+static void track(struct push *push)
+{
+    const char *prefix = push->shared->plan_prefix;
+    char ear[24];
+
+    if (push->ear == NULL || !redis_link_is_up(push->ear) || !redis_link_is_up(push->ask) ||
+        push->ear_id < 0 || push->is_tracking_refused || push->tracking.link != NULL ||
+        push->untracking.link != NULL)
+        return;
+    snprintf(ear, sizeof(ear), "%lld", (long long)push->ear_id);
+    say(push, push->ask, &push->untracking, (const char *const[]){"CLIENT", "TRACKING", "OFF"}, 3,
+        timeout_of(push), on_untracked);
+    say(push, push->ask, &push->tracking,
+        (const char *const[]){"CLIENT", "TRACKING", "ON", "REDIRECT", ear, "BCAST", "PREFIX", prefix}, 8,
+        timeout_of(push), on_tracked);
+}
+
+static void on_identified(void *arg, enum fault fault, const struct redis_reply *reply)
+{
+    struct push *push = arg;
+
+    if (fault != FAULT_NONE)
+        return; /* the link has ended: it is asked again on the next connection */
+    if (reply->kind != REDIS_INTEGER) {
+        refuse_tracking(push, reply);
+        return;
+    }
+    push->ear_id = reply->integer;
+    track(push);
+}
+
+/* Once it is subscribed a connection cannot be asked any more. So the answer is waited for, also while the server is mute, until it
+ * comes or the link is given up. */
+static void identify_ear(struct push *push)
+{
+    if (push->ear_connection == redis_link_connection(push->ear)) {
+        track(push);
+        return;
+    }
+    push->ear_connection = redis_link_connection(push->ear);
+    push->ear_id = -1;
+    push->is_tracking_refused = false;
+    say(push, push->ear, &push->identifying, (const char *const[]){"CLIENT", "ID"}, 2, IDENTIFY_MS,
+        on_identified);
+}
+
+static void forget_tracking(struct push *push)
+{
+    known_plans_set_told(push->shared->plans, false);
+    redis_call_cancel(&push->untracking);
+    redis_call_cancel(&push->tracking);
+    push->is_tracked = false;
 }
 
 /* ---- the subscription ---- */
@@ -188,34 +363,36 @@ static void on_subscribed(void *arg, enum fault fault, const struct redis_reply 
         return;
     }
     push->confirmed++;
-    if (is_subscribed(push))
-        read_after(push, 0);
+    if (!is_subscribed(push))
+        return;
+    read_after(push, 0);
+    trust_plans(push);
 }
 
-static void subscribe(struct push *push, struct redis_call *call, const char *channel)
+static bool is_subscribing(const struct push *push)
 {
-    struct mono_ms give_up_at = mono_after(loop_now(push->loop), push->shared->settings.timeout_ms);
-
-    redis_words_clear(&push->words);
-    words_add_text(&push->words, "SUBSCRIBE");
-    words_add_text(&push->words, channel);
-    redis_link_send(push->ear, call, &push->words, give_up_at, on_subscribed, push);
+    for (int i = 0; i < CHANNELS; i++)
+        if (push->subscriptions[i].link != NULL)
+            return true;
+    return false;
 }
 
-static void subscribe_both(struct push *push)
+static void subscribe_all(struct push *push)
 {
-    if (push->ear == NULL || !redis_link_is_up(push->ear) || push->wakes.link != NULL ||
-        push->invalidations.link != NULL)
+    if (push->ear == NULL || !redis_link_is_up(push->ear) || is_subscribing(push))
         return;
     push->confirmed = 0;
-    subscribe(push, &push->wakes, push->shared->wake_channel);
-    subscribe(push, &push->invalidations, push->shared->invalidation_channel);
+    for (int i = 0; i < CHANNELS; i++)
+        say(push, push->ear, &push->subscriptions[i],
+            (const char *const[]){"SUBSCRIBE", channel_name(push, (enum channel)i)}, 2, timeout_of(push),
+            on_subscribed);
 }
 
 static void forget_subscription(struct push *push)
 {
-    redis_call_cancel(&push->wakes);
-    redis_call_cancel(&push->invalidations);
+    forget_tracking(push);
+    for (int i = 0; i < CHANNELS; i++)
+        redis_call_cancel(&push->subscriptions[i]);
     push->confirmed = 0;
     store_redis_set_pushed(push->shared, false);
 }
@@ -227,8 +404,10 @@ static void on_ear_change(void *arg, bool is_up)
     struct push *push = arg;
 
     forget_subscription(push);
-    if (is_up)
-        subscribe_both(push);
+    if (!is_up)
+        return;
+    identify_ear(push);
+    subscribe_all(push);
 }
 
 static void on_ask_change(void *arg, bool is_up)
@@ -241,6 +420,8 @@ static void on_ask_change(void *arg, bool is_up)
         options.on_change = on_ear_change;
         options.on_push = on_message;
         options.arg = push;
+        push->ear_connection = 0;
+        push->ear_id = -1;
         push->ear = redis_link_new(push->loop, &options);
         read_after(push, 0);
         return;

@@ -5,6 +5,7 @@
 #include "exchange.h"
 #include "log.h"
 #include "memory.h"
+#include "planner.h"
 #include "principals.h"
 
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
     story->site = site;
     story->stats = stats;
     story->limiter = limiter_new(loop, store, fallback);
+    story->planner = planner_new(loop, store);
     story->flights = flights_new(loop, store, story->limiter);
     story->invalidator = invalidator_new(loop, store, stats);
     story->aftermaths = aftermaths_new(story->invalidator);
@@ -60,6 +62,7 @@ void story_free(struct story *story)
 {
     CHECK(story->exchanges == 0);
     flights_free(story->flights);
+    planner_free(story->planner);
     limiter_free(story->limiter);
     aftermaths_free(story->aftermaths);
     invalidator_free(story->invalidator);

@@ -11,12 +11,14 @@
 #include "site.h"
 #include "store.h"
 
+struct planner;
 struct principals;
 
 struct story {
     struct loop *loop;
     struct store *store, *fallback;
     struct limiter *limiter;
+    struct planner *planner;
     struct flights *flights;
     struct invalidator *invalidator;
     struct aftermaths *aftermaths;

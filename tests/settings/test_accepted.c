@@ -142,6 +142,53 @@ Test(accepted, each_algorithm_takes_the_rates_that_it_can_decide)
     settings_release(&s);
 }
 
+Test(accepted, a_plan_has_the_terms_of_its_limit_and_its_own_instead)
+{
+    struct settings *s = accepted(
+        "limits:\n"
+        "  a: {key: header:k, unknown: ip, plans: {default: free, free: 20/s, pro: 200/m}}\n"
+        "  b: {key: [header:k, route], algorithm: token_bucket, rate: 2/s, burst: 10, plans: {pro: {}, "
+        "default: pro, big: {burst: 30}, fast: 5/s, both: {rate: 7/s, burst: 8}}}\n"
+        "  c: {key: ip, algorithm: token_bucket, plans: {default: pro, pro: 9/s}}\n"
+        "  d: {key: ip, algorithm: fixed_window, rate: 5/month, plans: {default: pro, pro: 9/s, old: "
+        "{}}}\n" UPSTREAM "routes: [{match: /**, upstream: api}]\n");
+    static const struct {
+        size_t limit;
+        const char *plan;
+        int64_t units, window_us, burst;
+        enum calendar calendar;
+    } rows[] = {
+        {0, "free", 20, 1000000, 0, CALENDAR_MULTIPLES},
+        {0, "pro", 200, 60000000, 0, CALENDAR_MULTIPLES},
+        {1, "pro", 2, 1000000, 10, CALENDAR_MULTIPLES},
+        {1, "big", 2, 1000000, 30, CALENDAR_MULTIPLES},
+        {1, "fast", 5, 1000000, 10, CALENDAR_MULTIPLES},
+        {1, "both", 7, 1000000, 8, CALENDAR_MULTIPLES},
+        {2, "pro", 9, 1000000, 9, CALENDAR_MULTIPLES},
+        {3, "pro", 9, 1000000, 0, CALENDAR_MULTIPLES},
+        {3, "old", 5, 31 * INT64_C(86400000000), 0, CALENDAR_MONTH},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct limit_plan *plan = limit_plan_named(&s->limits[rows[i].limit], slice_text(rows[i].plan));
+
+        cr_assert_not_null(plan, "%s", rows[i].plan);
+        cr_expect_eq(plan->terms.algorithm, s->limits[rows[i].limit].terms.algorithm, "row %zu", i);
+        cr_expect_eq(plan->terms.limit, rows[i].units, "row %zu", i);
+        cr_expect_eq(plan->terms.window_us, rows[i].window_us, "row %zu", i);
+        cr_expect_eq(plan->terms.burst, rows[i].burst, "row %zu", i);
+        cr_expect_eq(plan->terms.calendar, rows[i].calendar, "row %zu", i);
+        cr_expect_eq(plan->terms.tick_us, 1, "row %zu", i);
+    }
+    cr_expect_eq(s->limits[0].terms.limit, 20, "the default plan's terms are the limit's");
+    cr_expect_eq(s->limits[0].unknown, UNKNOWN_BY_IP);
+    cr_expect_eq(s->limits[1].unknown, UNKNOWN_OWN);
+    cr_expect_null(limit_plan_named(&s->limits[0], SLICE("default")));
+    cr_expect(slice_eq(s->limits[1].plan_key.kind, SLICE("header:k")), "whose plan: the key's first part");
+    cr_expect_eq(s->limits[1].plan_key.part_count, 1);
+    settings_release(&s);
+}
+
 static const char everything[] =
     "listen: ['0.0.0.0:80', {address: '[0:0::1]:81', proxy_protocol: no}]\n"
     "workers: 3\n"

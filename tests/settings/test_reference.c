@@ -1,16 +1,17 @@
 /* docs/configuration.md names every key with the type, range and default that the tables have: neither can
  * change alone. */
 #include "settings_limit_cost.h"
+#include "settings_limit_plans.h"
 #include "settings_sections.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
 static const struct section *const all[] = {
-    &section_root,      &section_listen,     &section_admin,       &section_client,    &section_log,
-    &section_store,     &section_near_cache, &section_upstream,    &section_server,    &section_limit,
-    &section_cost,      &section_route,      &section_invalidates, &section_limit_use, &section_cache,
-    &section_cache_key, &section_headers};
+    &section_root,  &section_listen,     &section_admin,    &section_client,      &section_log,
+    &section_store, &section_near_cache, &section_upstream, &section_server,      &section_limit,
+    &section_cost,  &section_plan,       &section_route,    &section_invalidates, &section_limit_use,
+    &section_cache, &section_cache_key,  &section_headers};
 
 static void write_shape(const struct setting *row, FILE *out)
 {

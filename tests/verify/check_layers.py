@@ -41,6 +41,7 @@ MODULES = {
         "lua_scripts": ["lua_scripts"],
         "object": ["object"],
         "near": ["near", "tag_table"],
+        "known_plans": ["known_plans"],
         "loop": ["loop", "loop_h2o"],
     },
     ADAPTERS: {
@@ -58,6 +59,7 @@ MODULES = {
     },
     SERVICES: {
         "limiter": ["limiter", "refusals"],
+        "planner": ["planner"],
         "cache": ["cache", "cache_*"],
         "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant"],
         "stream": ["stream"],
@@ -70,7 +72,7 @@ MODULES = {
         "story": ["story", "exchange", "stage_*", "refresh", "aftermath"],
     },
     PROCESS: {
-        "process": ["main", "commands", "server", "worker", "listener", "listener_*", "reload", "admin", "admin_*"],
+        "process": ["main", "commands", "command", "command_*", "errand", "caller_key", "server", "worker", "listener", "listener_*", "reload", "admin", "admin_*"],
     },
 }
 
@@ -93,6 +95,7 @@ MAY_USE = {
     ("flight", "site"): "loads go to the upstreams of a site",
     ("stream", "site"): "streams come from the upstreams of a site",
     ("limiter", "site"): "a site knows the figures that decisions are counted in",
+    ("planner", "limiter"): "it completes the charges of a request before the limiter is asked",
 }
 
 # In policies/: what is beneath the policies themselves. All other files of that folder are policies.
@@ -123,7 +126,7 @@ OWNERS = [
     ("yaml.h", ["settings_yaml.c"]),
     ("openssl/*", ["digest.c", "tls.c"]),
     ("xxhash.h", ["digest.c"]),
-    ("json-c/*", ["admin.c", "admin_*.c", "json_body.c"]),
+    ("json-c/*", ["admin.c", "admin_*.c", "errand.c", "json_body.c"]),
     ("nghttp2/*", ["front_http2.c"]),
     ("malloc.h", ["server.c"]),
 ]  # fmt: skip

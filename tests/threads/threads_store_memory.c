@@ -65,6 +65,11 @@ static struct limit_rule right = {
     .name = (char[]){"right"}, .terms = {.limit = LIMIT, .window_us = 3600 * INT64_C(1000000), .tick_us = 1}};
 static _Atomic int64_t admitted_total;
 
+/* A limit that another store decides, of which each worker hears, and that this one decides meanwhile. */
+static struct limit_rule heard = {
+    .name = (char[]){"heard"}, .terms = {.limit = LIMIT, .window_us = 3600 * INT64_C(1000000), .tick_us = 1}};
+static _Atomic int64_t heard_admitted;
+
 static void on_admit(void *arg, enum fault fault, const struct admit_answer *answers, size_t count)
 {
     struct worker *worker = arg;
@@ -91,6 +96,31 @@ static void use_up_limits(struct worker *worker)
         turn_until(worker, NULL, &worker->answers, 1);
     }
     atomic_fetch_add(&admitted_total, worker->admitted);
+}
+
+static void on_heard_admit(void *arg, enum fault fault, const struct admit_answer *answers, size_t count)
+{
+    struct worker *worker = arg;
+
+    MUST(fault == FAULT_NONE && count == 1);
+    atomic_fetch_add(&heard_admitted, answers[0].admitted);
+    worker->answers++;
+}
+
+/* All hear the same, that half of it is left: together they admit just so much. */
+static void go_on_from_reports(struct worker *worker)
+{
+    struct limit_charge charge = {.rule = &heard, .terms = &heard.terms, .cost = 1};
+    struct limit_state left_of_it = {.available = LIMIT / 2};
+    struct admit_answer told = {0, &left_of_it};
+    struct admit_tuple tuple = {&charge, 1, 1};
+
+    for (int i = 0; i < ADMITS; i++) {
+        store_heed(worker->store, &tuple, 1, &told);
+        worker->answers = 0;
+        store_admit(worker->store, &tuple, 1, on_heard_admit, worker);
+        turn_until(worker, NULL, &worker->answers, 1);
+    }
 }
 
 /* ---- loads ---- */
@@ -271,6 +301,7 @@ static void *run(void *arg)
     worker->store->on_wake_arg = worker;
     pthread_barrier_wait(&together);
     use_up_limits(worker);
+    go_on_from_reports(worker);
     pthread_barrier_wait(&together);
     wait_for_one(worker);
     load_in_turns(worker);
@@ -302,6 +333,7 @@ int main(void)
            (long)atomic_load(&admitted_total), atomic_load(&loads_total), atomic_load(&waits_total),
            atomic_load(&finds_total), atomic_load(&invalidated_total));
     MUST(atomic_load(&admitted_total) == LIMIT);
+    MUST(atomic_load(&heard_admitted) == LIMIT / 2);
     MUST(atomic_load(&waits_total) >= WORKERS - 1);
     MUST(atomic_load(&finds_total) > 0);
     pthread_barrier_destroy(&together);

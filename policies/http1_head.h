@@ -50,7 +50,8 @@ struct http1_framing {
     const char *why; /* with BODY_BAD */
 };
 
-/* RFC 9112 section 6.3, for an answer to a request of this method. 101 is bad: we never ask for an upgrade.
+/* RFC 9112 section 6.3, for an answer to a request of this method. 101 is bad: where it was
+ * asked for it has no framing at all.
  */
 struct http1_framing http1_framing(const struct http1_head *head, struct slice method);
 

@@ -3,6 +3,7 @@
 #include "request_check.h"
 
 #include "http_char.h"
+#include "upgrade.h"
 
 int request_flaw_status(enum request_flaw flaw)
 {
@@ -231,8 +232,9 @@ size_t authority_write(struct slice authority, bool is_tls, char *out)
 struct scan {
     struct slice rest;
     struct slice host;
-    size_t hosts, lengths, codings;
-    bool is_absolute;
+    size_t hosts, lengths, codings, upgrades;
+    struct slice upgrade;
+    bool is_absolute, names_upgrade;
 };
 
 /* The next line without its CRLF, of at most `bound` bytes. */
@@ -339,6 +341,11 @@ static enum request_flaw note_field(struct slice name, struct slice value, struc
     } else if (slice_eq_nocase(name, SLICE("transfer-encoding"))) {
         scan->codings++;
         facts->is_chunked = slice_eq_nocase(value, SLICE("chunked"));
+    } else if (slice_eq_nocase(name, SLICE("upgrade"))) {
+        scan->upgrades++;
+        scan->upgrade = value;
+    } else if (slice_eq_nocase(name, SLICE("connection"))) {
+        scan->names_upgrade = scan->names_upgrade || connection_names_upgrade(value);
     } else if (is_lookalike(name)) {
         return REQUEST_FIELD_LOOKALIKE;
     }
@@ -362,6 +369,12 @@ static enum request_flaw judge_field(struct slice line, struct scan *scan, struc
     return note_field(name, value, scan, facts);
 }
 
+static bool upgrade_counts(const struct scan *scan, const struct request_facts *facts)
+{
+    return scan->upgrades == 1 && scan->upgrade.len > 0 && scan->names_upgrade && !facts->is_http10 &&
+           !facts->is_chunked && facts->content_length <= 0;
+}
+
 static enum request_flaw judge_counts(const struct scan *scan, struct request_facts *facts)
 {
     if (scan->codings > 0 && scan->lengths > 0)
@@ -382,6 +395,8 @@ static enum request_flaw judge_counts(const struct scan *scan, struct request_fa
         return REQUEST_HOST_BAD;
     if (!scan->is_absolute)
         facts->authority = scan->host;
+    if (upgrade_counts(scan, facts))
+        facts->upgrade = scan->upgrade;
     return REQUEST_SOUND;
 }
 

@@ -66,6 +66,9 @@ struct request_facts { /* of a sound request; slices point into the raw bytes, s
     bool is_http10;
     bool is_chunked;
     int64_t content_length; /* -1: none */
+    struct slice
+        upgrade; /* the one Upgrade field that Connection names too; base NULL: none, or one that does not count
+                               (RFC 9110 section 7.8): of HTTP/1.0, or with a body, behind which alone the change could begin */
     size_t header_count;
     size_t head_bytes; /* up to and with the empty line */
 };

@@ -107,6 +107,8 @@ static void format_json(const struct access_record *r, struct text *line)
     add_string(line, SLICE(",\"route\":"), r->route, WORD_MAX);
     add_number(line, SLICE(",\"status\":"), r->status);
     add_number(line, SLICE(",\"body_bytes\":"), r->body_bytes);
+    if (r->was_tunnel)
+        add_number(line, SLICE(",\"received_bytes\":"), r->received_bytes);
     add_number(line, SLICE(",\"took_us\":"), r->took_us);
     if (r->upstream_us >= 0)
         add_number(line, SLICE(",\"upstream_us\":"), r->upstream_us);

@@ -9,7 +9,8 @@ static const bool MOVES[STAGES][STAGES] = {
     [STAGE_BORN] = {[STAGE_LIMITING] = true, [STAGE_DELIVERING] = true, [STAGE_GONE] = true},
     [STAGE_LIMITING] = {[STAGE_LOOKING] = true, [STAGE_DELIVERING] = true, [STAGE_GONE] = true},
     [STAGE_LOOKING] = {[STAGE_FETCHING] = true, [STAGE_DELIVERING] = true, [STAGE_GONE] = true},
-    [STAGE_FETCHING] = {[STAGE_DELIVERING] = true, [STAGE_GONE] = true},
+    [STAGE_FETCHING] = {[STAGE_DELIVERING] = true, [STAGE_TUNNELLING] = true, [STAGE_GONE] = true},
+    [STAGE_TUNNELLING] = {[STAGE_ANSWERED] = true, [STAGE_GONE] = true},
     [STAGE_DELIVERING] = {[STAGE_ANSWERED] = true, [STAGE_GONE] = true},
     [STAGE_ANSWERED] = {[STAGE_GONE] = true},
 };
@@ -37,6 +38,7 @@ static void on_gone(void *arg)
     flight_leave(story->flights, &exchange->rider);
     stream_leave(&exchange->reader);
     stage_fetch_left(exchange);
+    stage_tunnel_left(exchange);
     invalidation_forget(&exchange->invalidation);
     task_cancel(story->loop, &exchange->first_pump);
     store_cancel(&exchange->peek);

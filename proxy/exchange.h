@@ -8,6 +8,7 @@
  *   pay       limits that count misses, before the upstream is asked  stage_pay.c; flight_pay.c for loads
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
  *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
+ *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
  *   refuse    our own answers                                         stage_refuse.c
  *   account   one log line and the counters, whatever happened        stage_account.c
  *
@@ -37,7 +38,8 @@ enum stage {
     STAGE_LOOKING,
     STAGE_FETCHING,
     STAGE_DELIVERING,
-    STAGE_ANSWERED, /* the last piece was given to the front */
+    STAGE_TUNNELLING, /* the protocol has changed */
+    STAGE_ANSWERED,   /* the last piece was given to the front */
     STAGE_GONE,
     STAGES
 };
@@ -100,10 +102,13 @@ struct exchange {
     const char *cache_detail;
     bool is_stored, was_deferred;
 
+    struct exchange_tunnel *tunnel; /* in the request's memory; NULL: none */
+
     /* account */
     int64_t began_us, upstream_us;
+    int64_t opened_us; /* from the request to its tunnel */
     int status;
-    int64_t body_bytes;
+    int64_t body_bytes, received_bytes; /* the latter: through a tunnel */
     const char *code, *refusing_limit;
 };
 
@@ -129,6 +134,8 @@ void stage_fetch_left(
 void stage_inform(void *exchange, const struct origin_response *interim); /* the client gets it at once */
 void stage_deliver_object(struct exchange *exchange, struct object *object /* taken */);
 void stage_deliver_stream(struct exchange *exchange, struct stream *stream);
+void stage_tunnel(struct exchange *exchange); /* the upstream has answered 101, as it was asked to */
+void stage_tunnel_left(struct exchange *exchange);
 void stage_account(struct exchange *exchange);
 
 void refuse_by_limit(struct exchange *exchange, const struct limit_request *by);
@@ -179,6 +186,9 @@ size_t add_content_range(struct exchange *exchange, const struct shape *shape, s
 void window_open(struct exchange *exchange, const struct shape *shape);
 size_t window_cut(struct exchange *exchange, struct slice *pieces, size_t count); /* what is left of them */
 bool window_is_done(const struct exchange *exchange); /* nothing more is to be sent */
+
+/* The fields of an answer that changes the protocol; memory is the client's. */
+struct header *switch_fields(struct exchange *exchange, const struct stream *answer, size_t *count_out);
 
 /* Fields that several stages add to an answer's head; each returns the new count. Memory is the client's. */
 enum { OWN_FIELDS_MAX = 24 };

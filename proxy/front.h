@@ -35,6 +35,10 @@ struct request_head {
                      expect and upgrade, which belong to the message framing */
     size_t header_count;
     struct slice body; /* whole; base NULL: the request has none */
+    struct slice
+        upgrade; /* the protocols, none of them HTTP, that it would rather speak from here on: see client_switch().
+                             Base NULL: none. Whatever else it is answered ends the connection: who believes that the protocol
+                             has changed must not have what it says read as requests */
     const struct sockaddr *peer;
     struct slice peer_text; /* the address alone: "192.0.2.1", "2001:db8::1" */
 };
@@ -98,6 +102,31 @@ void client_start(struct client_request *request, const struct response_head *he
  * last statement. */
 void client_send(struct client_request *request, const struct slice *pieces, size_t count,
                  enum client_piece how);
+
+/* ---- tunnels ---- */
+
+/* None runs inside a call of ours, and none once the request is gone. */
+struct client_tunnel_events {
+    void (*on_bytes)(
+        void *arg,
+        struct slice bytes);        /* they stay, and no others come, until client_tunnel_go_on(), nor do the
+                                                        first before that */
+    void (*on_finished)(void *arg); /* behind its last bytes: the client will send no more */
+    void (*on_sent)(void *arg);     /* all of the last client_tunnel_send() has left */
+};
+
+/* In place of client_start(), for a request with `upgrade`: answers 101 with these fields, of which Upgrade is one. From then on
+ * the connection carries bytes, each half until it ends by itself. What the client said before it could know is told first. A client
+ * that breaks the connection, or takes no byte for write_timeout, is gone. `headers` as with client_start(). */
+void client_switch(struct client_request *request, const struct header *headers, size_t header_count,
+                   const struct client_tunnel_events *events, void *arg);
+void client_tunnel_go_on(struct client_request *request);
+/* Not empty, and none may be under way: the 101 itself counts as the first. The bytes stay where they are until on_sent or gone. */
+void client_tunnel_send(struct client_request *request, struct slice bytes);
+void client_tunnel_finish(
+    struct client_request *request); /* closes our half: nothing is under way, and no more will be sent */
+/* Ends the connection, with `is_broken` so that the client can tell. The request may be gone when it returns: last statement. */
+void client_tunnel_close(struct client_request *request, bool is_broken);
 
 /* One front per worker. Listening sockets are added by the worker (already bound and listening, fd passes to
  * the front). The process must ignore SIGPIPE. A client with `max_per_address` connections to this front gets

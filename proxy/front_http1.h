@@ -86,6 +86,8 @@ struct connection {
     size_t peer_text_len;
 };
 
+struct tunnel;
+
 enum framing { FRAMED_BY_LENGTH, FRAMED_IN_CHUNKS, FRAMED_BY_CLOSE, FRAMED_WITHOUT_BODY };
 
 struct client_request {
@@ -108,6 +110,8 @@ struct client_request {
     int64_t left_bytes; /* of the content length */
     char chunk_head[20];
     char date[H2O_TIMESTR_RFC1123_LEN + 1]; /* of the answer's making, or empty: now */
+    struct slice early;                     /* what its client has already sent behind it */
+    struct tunnel *tunnel;                  /* what its connection has become, or NULL */
 };
 
 /* front_http1.c */
@@ -142,6 +146,9 @@ enum { REFUSAL_ROOM = 1024 };
 
 /* front_http1_answer.c */
 void answer_abandon(struct client_request *request); /* nothing is being sent: last statement */
+
+/* front_http1_tunnel.c */
+void tunnel_dispose(struct client_request *request); /* fine where there is none */
 
 /* front_http1_tcp.c: what the kernel knows of a connection */
 bool tcp_acked_bytes(int fd, uint64_t *out); /* false: it cannot tell */

@@ -98,7 +98,7 @@ static void begin(struct client_request *request)
 {
     h2o_req_t *req = request->h2o;
     bool is_persistent = req->http1_is_persistent != 0 && request->framing != FRAMED_BY_CLOSE &&
-                         !request->connection->front->is_draining;
+                         request->head.upgrade.base == NULL && !request->connection->front->is_draining;
 
     request->is_head_sent = true;
     request->generator.proceed = on_proceed;

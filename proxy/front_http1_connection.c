@@ -313,7 +313,7 @@ void connections_settle(void *arg)
             hang_up(c); /* its answer began before the drain, and promised to go on */
         else if (c->request == NULL)
             stand_before_h2o(c);
-        else if (!c->request->is_ended)
+        else if (!c->request->is_ended && c->request->tunnel == NULL)
             watch(c);
     }
 }

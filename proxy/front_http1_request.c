@@ -13,6 +13,7 @@
 #include "request_check.h"
 #include "status_text.h"
 #include "text.h"
+#include "upgrade.h"
 
 struct connection *connection_of(h2o_req_t *req)
 {
@@ -28,6 +29,7 @@ static void on_disposed(void *arg)
     CHECK(c->request == request);
     list_leave(&request->arrival);
     task_cancel(c->front->loop, &request->say_ready);
+    tunnel_dispose(request);
     connection_unwatch(c);
     if (request->lingers)
         linger_begin(c->front, h2o_socket_get_fd(c->sock));
@@ -207,6 +209,18 @@ static void fill_headers(struct client_request *request)
     request->head.header_count = from->size;
 }
 
+/* A connection of TLS is read by h2o alone, so there is nothing to make a tunnel of. */
+static struct slice upgrade_of(struct client_request *request, struct slice asked, bool is_tls)
+{
+    struct text text;
+
+    if (asked.base == NULL || is_tls)
+        return slice_of(NULL, 0);
+    text = text_in(h2o_mem_alloc_pool(&request->h2o->pool, asked.len), asked.len);
+    upgrade_write(asked, &text);
+    return text.len == 0 ? slice_of(NULL, 0) : text_slice(&text);
+}
+
 static void fill_head(struct client_request *request, const struct request_facts *facts, bool is_tls)
 {
     struct connection *c = request->connection;
@@ -219,6 +233,7 @@ static void fill_head(struct client_request *request, const struct request_facts
     head->is_http10 = facts->is_http10;
     fill_headers(request);
     head->body = slice_of(request->h2o->entity.base, request->h2o->entity.len);
+    head->upgrade = upgrade_of(request, facts->upgrade, is_tls);
     head->peer = &c->address.any;
     head->peer_text = slice_of(c->peer_text, c->peer_text_len);
 }
@@ -251,9 +266,8 @@ static int on_req(h2o_handler_t *self, h2o_req_t *req)
     } else if (req->entity.len > front->limits.max_body_bytes) {
         refuse(request, 413, "the request's body is too large");
     } else {
-        struct slice ahead = behind(req, raw, &facts);
-
-        if (chunks_are_ahead(&ahead))
+        request->early = behind(req, raw, &facts);
+        if (chunks_are_ahead(&request->early))
             req->http1_is_persistent = 0; /* its client must ask again, on a connection of which we see all */
         fill_head(request, &facts, is_tls);
         list_append(&front->arrivals, &request->arrival);

@@ -25,6 +25,8 @@ struct access_record { /* of one request; slices are copied */
         user_agent, referer;
     int status;
     int64_t body_bytes;
+    bool was_tunnel; /* then it says also what came the other way: */
+    int64_t received_bytes;
     const char *cache;  /* X-Cache value or NULL */
     const char *code;   /* refusal code or fault name, or NULL */
     const char *detail; /* what was wrong with a request that was refused unread, or NULL */

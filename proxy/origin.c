@@ -14,6 +14,7 @@
 #include "origin_answer.h"
 #include "origin_pool.h"
 #include "origin_request.h"
+#include "origin_tunnel_link.h"
 #include "retry.h"
 
 #include <stdlib.h>
@@ -42,7 +43,8 @@ struct origin_fetch {
 
     char *head; /* as it goes over the wire; NULL: cannot be asked */
     size_t head_len;
-    struct slice method; /* in `head` */
+    struct slice method;  /* in `head` */
+    struct slice upgrade; /* owned; base NULL: none */
     struct slice body;
 
     struct resolver_ask *lookup;
@@ -154,6 +156,7 @@ static void free_fetch(struct origin_fetch *fetch)
 {
     answer_dispose(&fetch->answer);
     free(fetch->head);
+    free((char *)(uintptr_t)fetch->upgrade.base);
     free(fetch);
 }
 
@@ -172,7 +175,8 @@ static void end_whole(struct origin_fetch *fetch)
 {
     struct link *link = fetch->link;
 
-    if (answer_keeps_connection(&fetch->answer) && wire_is_sent(&link->wire) && !link->wire.has_failed) {
+    if (answer_keeps_connection(&fetch->answer) && fetch->upgrade.base == NULL && wire_is_sent(&link->wire) &&
+        !link->wire.has_failed) {
         fetch->link = NULL;
         link_park(link);
     }
@@ -219,7 +223,7 @@ static void ask(struct origin_fetch *fetch, struct link *link)
     fetch->link = link;
     link->fetch = fetch;
     answer_dispose(&fetch->answer);
-    answer_init(&fetch->answer, fetch->method, origin->scratch_headers);
+    answer_init(&fetch->answer, fetch->method, fetch->upgrade, origin->scratch_headers);
     fetch->quiet_since = loop_now(origin->loop);
     wire_send(&link->wire, slice_of(fetch->head, fetch->head_len), fetch->body);
     wire_listen(&link->wire);
@@ -249,6 +253,26 @@ static void begin_reading(struct origin_fetch *fetch)
     }
 }
 
+/* What was a connection of ours speaks another protocol from now on. */
+static void end_switched(struct origin_fetch *fetch)
+{
+    struct origin_events events = fetch->events;
+    struct link *link = fetch->link;
+    struct origin_tunnel *tunnel;
+
+    if (!wire_is_sent(&link->wire)) { /* the upstream cannot have read what it agrees to */
+        end_fetch(fetch, FAULT_ORIGIN_NONSENSE);
+        return;
+    }
+    fetch->link = NULL;
+    move_to(fetch, FETCH_READING);
+    fetch->waited_us = clock_mono_us() - fetch->started_us;
+    leave(fetch);
+    tunnel = origin_tunnel_new(link, answer_rest(&fetch->answer));
+    events.on_switched(fetch->arg, &fetch->answer.response, tunnel, fetch->waited_us);
+    free_fetch(fetch);
+}
+
 /* Any callback may cancel the fetch: from then on only the link may be looked at. */
 static void read_answer(struct link *link, struct origin_fetch *fetch)
 {
@@ -267,6 +291,7 @@ static void read_answer(struct link *link, struct origin_fetch *fetch)
             break;
         case ANSWER_DATA: fetch->events.on_body(fetch->arg, answer->data); break;
         case ANSWER_END: end_whole(fetch); return;
+        case ANSWER_SWITCHED: end_switched(fetch); return;
         case ANSWER_BAD: end_fetch(fetch, FAULT_ORIGIN_NONSENSE); return;
         }
     } while (link->fetch == fetch);
@@ -426,12 +451,18 @@ static void on_deadline(void *arg)
 
 static void serve_one(struct origin *origin, struct origin_fetch *fetch)
 {
+    struct link *link = NULL;
+
     timer_cancel(origin->loop, &fetch->deadline);
     if (fetch->head == NULL) {
         end_fetch(fetch, FAULT_ORIGIN_REFUSED);
         return;
     }
-    struct link *link = pool_take_idle(&origin->pool, !method_is_idempotent(fetch->method));
+    if (fetch->upgrade.base == NULL)
+        link = pool_take_idle(&origin->pool, !method_is_idempotent(fetch->method));
+    else if (pool_free_slots(&origin->pool) == 0)
+        pool_close_oldest(
+            &origin->pool); /* it gets one of its own, and those in line have shown that there is one idle */
     line_remove(&origin->waiting, fetch);
     if (link != NULL) {
         ask(fetch, link);
@@ -499,6 +530,9 @@ struct origin_fetch *origin_start(struct origin *origin, const struct origin_req
     fetch->head = origin_request_write(request, &fetch->head_len);
     if (fetch->head != NULL)
         fetch->method = slice_of(fetch->head, request->method.len);
+    if (request->upgrade.base != NULL)
+        fetch->upgrade =
+            slice_of(must_copy(request->upgrade.base, request->upgrade.len), request->upgrade.len);
     fetch->body = request->body;
     fetch->started_us = clock_mono_us();
     timer_init(&fetch->deadline, on_deadline, fetch);

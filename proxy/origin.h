@@ -8,6 +8,9 @@
  * Every wait ends: for one of the pool's connections and, once the request has been written, for the whole
  * response head after first_byte_timeout each; for resolving and connecting together after connect_timeout;
  * for more of the body, or for the upstream to take more of ours, after idle_timeout.
+ *
+ * A request with `upgrade` gets a connection of its own. Where the upstream agrees, `on_switched` runs in place of all other events,
+ * once and last, and brings the tunnel that the connection has become; any other answer is an answer like all.
  */
 #ifndef WEIR_ORIGIN_H
 #define WEIR_ORIGIN_H
@@ -23,6 +26,7 @@
 struct loop;
 struct origin;
 struct origin_fetch;
+struct origin_tunnel; /* origin_tunnel.h */
 
 struct origin_limits {
     struct slice host; /* name or address literal (IPv6 without brackets); copied */
@@ -39,6 +43,8 @@ struct origin_request {
         *headers; /* end-to-end ones and those we add; without host, content-length, connection */
     size_t header_count;
     struct slice body; /* base NULL: none. Must live until on_end or cancel */
+    struct slice
+        upgrade; /* the protocols to change to; base NULL: none. Then without a body, and with on_switched */
 };
 
 struct origin_response {
@@ -57,6 +63,9 @@ struct origin_events {
     void (*on_end)(void *arg, enum fault fault);                    /* FAULT_NONE: the answer is whole */
     /* NULL: not wanted. A forerunner (1xx save 100 and 101) of the answer, before on_head: its status and fields */
     void (*on_interim)(void *arg, const struct origin_response *interim); /* slices valid during the call */
+    /* `head` as in on_head, its status 101 and one of its fields Upgrade. The tunnel is the callee's. */
+    void (*on_switched)(void *arg, const struct origin_response *head, struct origin_tunnel *tunnel,
+                        int64_t waited_us);
 };
 
 struct origin *origin_new(struct loop *loop, struct resolver *resolver, const struct origin_limits *limits);

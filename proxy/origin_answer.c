@@ -4,6 +4,7 @@
 #include "check.h"
 #include "hop_headers.h"
 #include "memory.h"
+#include "upgrade.h"
 
 #include <stdlib.h>
 
@@ -14,9 +15,9 @@ static void begin_head(struct answer *answer)
     http1_head_init(&answer->head, answer->scratch, HTTP1_MAX_HEADERS, HTTP1_MAX_HEAD_BYTES);
 }
 
-void answer_init(struct answer *answer, struct slice method, struct header *scratch)
+void answer_init(struct answer *answer, struct slice method, struct slice upgrade, struct header *scratch)
 {
-    *answer = (struct answer){.method = method, .scratch = scratch};
+    *answer = (struct answer){.method = method, .upgrade = upgrade, .scratch = scratch};
     begin_head(answer);
 }
 
@@ -125,6 +126,27 @@ static enum answer_step give_interim(struct answer *answer)
     return ANSWER_INTERIM;
 }
 
+/* The fields that describe a body are dropped: there is none, and no more of HTTP. */
+static enum answer_step switch_protocol(struct answer *answer)
+{
+    struct http1_head *head = &answer->head;
+    struct slice protocol = upgrade_agreed(answer->upgrade, head->headers, head->header_count);
+
+    if (protocol.base == NULL || !hop_headers_strip(head->headers, &head->header_count))
+        return ANSWER_BAD;
+    head->header_count = drop_content_length(head->headers, head->header_count);
+    head->headers[head->header_count++] =
+        (struct header){SLICE("upgrade"), protocol}; /* in the room of the one stripped */
+    answer->state = ANSWER_OVER;
+    answer->response = (struct origin_response){
+        .status = head->status,
+        .headers = head->headers,
+        .header_count = head->header_count,
+        .content_length = -1,
+    };
+    return ANSWER_SWITCHED;
+}
+
 static enum answer_step read_head(struct answer *answer)
 {
     while (true) {
@@ -134,6 +156,8 @@ static enum answer_step read_head(struct answer *answer)
         case HEAD_WHOLE: break;
         }
         take(answer, answer->head.head_bytes);
+        if (answer->head.status == 101 && answer->upgrade.base != NULL)
+            return switch_protocol(answer);
         bool is_interim = answer->head.status < 200 && answer->head.status != 101;
         if (!is_interim)
             return begin_body(answer);
@@ -213,6 +237,11 @@ enum answer_step answer_close(struct answer *answer)
 {
     bool may_end_so = answer->state == ANSWER_IN_BODY && answer->framing.kind == BODY_UNTIL_CLOSE;
     return answer->state == ANSWER_OVER || may_end_so ? end(answer) : ANSWER_BAD;
+}
+
+struct slice answer_rest(const struct answer *answer)
+{
+    return slice_of(answer->rest, answer->rest_len);
 }
 
 bool answer_keeps_connection(const struct answer *answer)

@@ -17,7 +17,8 @@ enum answer_step {
     ANSWER_HEAD,    /* `response` is set; its slices are valid until the next call */
     ANSWER_DATA,    /* `data` is a piece of the body, valid until more is given */
     ANSWER_END,     /* whole */
-    ANSWER_BAD,     /* no HTTP, or not without ambiguity */
+    ANSWER_SWITCHED, /* 101, as was asked: `response` as with HEAD. What follows is none of HTTP: see answer_rest() */
+    ANSWER_BAD, /* no HTTP, or not without ambiguity */
 };
 
 enum answer_state { ANSWER_IN_HEAD, ANSWER_IN_BODY, ANSWER_OVER };
@@ -25,6 +26,7 @@ enum answer_state { ANSWER_IN_HEAD, ANSWER_IN_BODY, ANSWER_OVER };
 struct answer {
     enum answer_state state;
     struct slice method;    /* of the request; borrowed */
+    struct slice upgrade;   /* what the request asked to change to, base NULL: nothing; borrowed */
     struct header *scratch; /* HTTP1_MAX_HEADERS of them, used while a head is looked at; borrowed */
     struct http1_head head;
     struct http1_framing framing;
@@ -41,7 +43,7 @@ struct answer {
     struct slice data;
 };
 
-void answer_init(struct answer *answer, struct slice method, struct header *scratch);
+void answer_init(struct answer *answer, struct slice method, struct slice upgrade, struct header *scratch);
 void answer_dispose(struct answer *answer);
 /* Everything given before has been used up by steps. `bytes` are changed (field names become lower case) and
  * must stay until answer_next() was hungry. */
@@ -53,5 +55,7 @@ enum answer_step answer_close(struct answer *answer);
 /* After ANSWER_END: may the connection carry another request? Not where bytes follow that nobody asked for.
  */
 bool answer_keeps_connection(const struct answer *answer);
+struct slice
+answer_rest(const struct answer *answer); /* given and not used; valid until more is given or disposal */
 
 #endif

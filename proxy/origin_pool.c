@@ -88,6 +88,12 @@ struct link *pool_take_idle(struct pool *pool, bool look_twice)
     return NULL;
 }
 
+void pool_close_oldest(struct pool *pool)
+{
+    if (pool->oldest_idle != NULL)
+        link_close(pool->oldest_idle);
+}
+
 struct link *link_new(struct pool *pool, struct origin_fetch *fetch)
 {
     struct link *link = must_alloc(sizeof(*link));

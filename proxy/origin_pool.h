@@ -43,6 +43,7 @@ void pool_give_slot(struct pool *pool);
 /* The idle link used last, or NULL. With `look_twice` only one that has nothing to read, for a request that
  * must not be sent again: worth a system call there. */
 struct link *pool_take_idle(struct pool *pool, bool look_twice);
+void pool_close_oldest(struct pool *pool); /* idle link, where there is one: its slot is worth more */
 
 struct link *link_new(struct pool *pool, struct origin_fetch *fetch); /* with a slot; not connected yet */
 void link_park(struct link *link);                                    /* idle from now on */

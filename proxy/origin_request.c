@@ -40,6 +40,10 @@ static size_t write_head(const struct origin_request *request, char *room, size_
     for (size_t i = 0; i < request->header_count; i++)
         if (is_token(request->headers[i].name) && is_value(request->headers[i].value))
             add_field(&text, request->headers[i].name, request->headers[i].value);
+    if (request->upgrade.base != NULL) {
+        add_field(&text, SLICE("connection"), SLICE("upgrade"));
+        add_field(&text, SLICE("upgrade"), request->upgrade);
+    }
     if (states_length(request)) {
         text_add(&text, SLICE("content-length: "));
         text_add_int(&text, (int64_t)request->body.len);

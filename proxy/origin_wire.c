@@ -93,6 +93,12 @@ bool wire_is_sent(const struct wire *wire)
     return wire->unsent_count == 0;
 }
 
+void wire_finish(struct wire *wire)
+{
+    CHECK(wire_is_sent(wire));
+    shutdown(h2o_socket_get_fd(wire->socket), SHUT_WR);
+}
+
 void wire_listen(struct wire *wire)
 {
     if (!h2o_socket_is_reading(wire->socket))

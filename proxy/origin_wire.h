@@ -43,6 +43,7 @@ bool wire_connect(struct wire *wire, struct loop *loop, const struct resolved_ad
  * inside. */
 void wire_send(struct wire *wire, struct slice first, struct slice second);
 bool wire_is_sent(const struct wire *wire);
+void wire_finish(struct wire *wire); /* the other side reads an end, behind all that was sent */
 void wire_listen(struct wire *wire); /* on_readable may run from now on */
 void wire_deafen(struct wire *wire);
 enum wire_got wire_receive(struct wire *wire, char *room, size_t room_bytes, size_t *got_out);

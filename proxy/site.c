@@ -27,6 +27,7 @@ struct route_figures {
 
 struct upstream_figures {
     lazy_id duration, by_class[STATUS_CLASSES], by_fault[FAULTS];
+    lazy_id tunnels, tunnel_bytes_down, tunnel_bytes_up;
 };
 
 struct site {
@@ -265,4 +266,21 @@ void site_count_upstream(struct site *site, const struct upstream_rule *upstream
     }
     if (fault != FAULT_NONE)
         count(site, &figures->by_fault[fault], STATS_upstream_requests, upstream->name, fault_name(fault), 1);
+}
+
+void site_count_tunnel_opened(struct site *site, const struct upstream_rule *upstream)
+{
+    count(site, &site->upstreams[upstream->index].tunnels, STATS_tunnels, upstream->name, NULL, 1);
+}
+
+void site_count_tunnel_ended(struct site *site, const struct upstream_rule *upstream, int64_t to_client_bytes,
+                             int64_t to_upstream_bytes)
+{
+    struct upstream_figures *figures = &site->upstreams[upstream->index];
+
+    count(site, &figures->tunnels, STATS_tunnels, upstream->name, NULL, -1);
+    count(site, &figures->tunnel_bytes_down, STATS_tunnel_bytes, upstream->name, "to_client",
+          to_client_bytes);
+    count(site, &figures->tunnel_bytes_up, STATS_tunnel_bytes, upstream->name, "to_upstream",
+          to_upstream_bytes);
 }

@@ -68,5 +68,8 @@ void site_count_unknown_plan(struct site *site, const struct limit_rule *limit);
 void site_count_degraded(struct site *site, enum degraded_what what);
 void site_count_upstream(struct site *site, const struct upstream_rule *upstream,
                          int status /* 0: none came */, enum fault fault, int64_t waited_us);
+void site_count_tunnel_opened(struct site *site, const struct upstream_rule *upstream);
+void site_count_tunnel_ended(struct site *site, const struct upstream_rule *upstream, int64_t to_client_bytes,
+                             int64_t to_upstream_bytes);
 
 #endif

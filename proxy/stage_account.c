@@ -58,6 +58,8 @@ void stage_account(struct exchange *exchange)
         .referer = without_query(field(exchange, SLICE("referer"))),
         .status = status,
         .body_bytes = exchange->body_bytes,
+        .was_tunnel = exchange->tunnel != NULL,
+        .received_bytes = exchange->received_bytes,
         .cache = exchange->has_result && exchange->is_started ? cache_result_name(exchange->result) : NULL,
         .code = exchange->code,
         .limit = exchange->refusing_limit,
@@ -65,7 +67,9 @@ void stage_account(struct exchange *exchange)
         .client_left = has_left,
     };
 
-    site_count_request(exchange->site, exchange->route, status, took_us);
+    /* A tunnel lasts as long as its ends like: what it took to open it is what says something of us. */
+    site_count_request(exchange->site, exchange->route, status,
+                       exchange->tunnel == NULL ? took_us : exchange->opened_us);
     if (exchange->is_cache_route && exchange->has_result && exchange->is_started)
         site_count_cache(exchange->site, exchange->route, exchange->result);
     if (!access_log_is_on())

@@ -108,6 +108,17 @@ static struct slice date_of(struct exchange *exchange, const struct header *head
     return slice_of(NULL, 0);
 }
 
+struct header *switch_fields(struct exchange *exchange, const struct stream *answer, size_t *count_out)
+{
+    static const struct shape whole = {.kind = SHAPE_WHOLE};
+    struct header *fields = fields_new(exchange, answer->header_count);
+    size_t count = add_theirs(exchange, &whole, answer->headers, answer->header_count, false, fields);
+
+    count = add_cache_fields(exchange, fields, count);
+    *count_out = add_ratelimit_fields(exchange, fields, count);
+    return fields;
+}
+
 static void start(struct exchange *exchange, struct header *fields, size_t count, int64_t content_length,
                   struct slice date, void (*on_ready)(void *))
 {

@@ -134,6 +134,7 @@ void build_origin_request(struct exchange *exchange, bool shared, struct origin_
         .headers = headers,
         .header_count = count,
         .body = shared ? slice_of(NULL, 0) : exchange->head->body,
+        .upgrade = shared ? slice_of(NULL, 0) : exchange->head->upgrade,
     };
 }
 
@@ -225,6 +226,10 @@ static void on_head(void *arg)
     exchange->upstream_us = exchange->alone->waited_us;
     if (is_confirmation(exchange)) /* at its end, so that its connection can serve again */
         return;
+    if (exchange->alone->tunnel != NULL) {
+        stage_tunnel(exchange);
+        return;
+    }
     if (!starts_invalidation(exchange))
         stage_deliver_stream(exchange, exchange->alone);
 }

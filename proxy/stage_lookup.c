@@ -43,6 +43,8 @@ static const char *reason_to_bypass(struct exchange *exchange)
 
     if (!is_head(exchange) && !slice_eq(exchange->head->method, SLICE("GET")))
         return "method";
+    if (exchange->head->upgrade.base != NULL)
+        return "upgrade";
     if (asks_for_other_method(exchange))
         return "method-override";
     if (exchange->head->body.len > 0)

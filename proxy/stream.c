@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "loop.h"
 #include "memory.h"
+#include "origin_tunnel.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ static void stream_unref(struct stream *stream)
         block_release(&stream->blocks[i]);
     free(stream->blocks);
     free(stream->headers);
+    origin_tunnel_close(&stream->tunnel);
     site_release(&stream->site);
     free(stream);
 }
@@ -180,20 +182,36 @@ static void copy_headers(struct stream *stream, const struct origin_response *he
     }
 }
 
-static void on_origin_head(void *arg, const struct origin_response *head)
+static void take_head(struct stream *stream, const struct origin_response *head, int64_t waited_us)
 {
-    struct stream *stream = arg;
-
     copy_headers(stream, head);
     stream->has_head = true;
     stream->status = head->status;
     stream->content_length = head->content_length;
     stream->is_until_close = head->until_close;
-    stream->waited_us = origin_waited_us(stream->fetch);
+    stream->waited_us = waited_us;
     stream->head_at = clock_mono();
     site_count_upstream(stream->site, stream->upstream, stream->status, FAULT_NONE, stream->waited_us);
     if (stream->owner != NULL && stream->owner->on_head != NULL)
         stream->owner->on_head(stream->owner_arg); /* may end us */
+}
+
+static void on_origin_head(void *arg, const struct origin_response *head)
+{
+    struct stream *stream = arg;
+
+    take_head(stream, head, origin_waited_us(stream->fetch));
+}
+
+static void on_origin_switched(void *arg, const struct origin_response *head, struct origin_tunnel *tunnel,
+                               int64_t waited_us)
+{
+    struct stream *stream = arg;
+
+    stream->fetch = NULL;
+    stream->has_ended = true;
+    stream->tunnel = tunnel;
+    take_head(stream, head, waited_us);
 }
 
 static void on_origin_body(void *arg, struct slice bytes)
@@ -237,7 +255,7 @@ static void on_origin_interim(void *arg, const struct origin_response *interim)
 }
 
 static const struct origin_events ORIGIN_EVENTS = {on_origin_head, on_origin_body, on_origin_end,
-                                                   on_origin_interim};
+                                                   on_origin_interim, on_origin_switched};
 
 /* ---- public ---- */
 
@@ -280,6 +298,14 @@ void stream_disown(struct stream **taken, bool cancel)
     if (cancel || !has_readers(stream))
         cancel_fetch(stream);
     stream_unref(stream);
+}
+
+struct origin_tunnel *stream_take_tunnel(struct stream *stream)
+{
+    struct origin_tunnel *tunnel = stream->tunnel;
+
+    stream->tunnel = NULL;
+    return tunnel;
 }
 
 bool stream_outlives_client(struct stream *stream)

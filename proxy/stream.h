@@ -30,6 +30,8 @@ struct stream {
     int64_t content_length;
     bool is_until_close;
     int64_t waited_us; /* from the request to the head */
+    struct origin_tunnel
+        *tunnel; /* owned: what the connection has become, with status 101; the stream has then ended */
     struct mono_ms head_at;
     /* the body so far */
     struct block **blocks;
@@ -71,6 +73,8 @@ struct stream *stream_start(struct site *site, const struct upstream_rule *upstr
 /* Gives the owner's reference back; its callbacks will not run any more. With `cancel` the upstream request
  * ends too. */
 void stream_disown(struct stream **stream, bool cancel);
+/* The tunnel of a 101 passes to the caller: the stream was of no body, and is only to be disowned. Else NULL. */
+struct origin_tunnel *stream_take_tunnel(struct stream *stream);
 /* True: the request has left whole, and goes on without the memory its body is in. False: it cannot. */
 bool stream_outlives_client(struct stream *stream);
 /* From now on another is told; its reference, too, is the other's. */

@@ -2,6 +2,7 @@
  * the code's own. */
 #include "check.h"
 #include "request_check.h"
+#include "upgrade.h"
 
 #include <stdlib.h>
 
@@ -53,6 +54,24 @@ static void check_sound(struct slice raw, const struct request_bounds *bounds,
     free(authority);
 }
 
+/* What is left of an Upgrade field fits where the field was, and asking for it once more changes nothing. */
+static void check_upgrade(struct slice asked)
+{
+    char *room = malloc(asked.len), *again = malloc(asked.len);
+    struct text once = text_in(room, asked.len), twice = text_in(again, asked.len);
+    struct header agreed[] = {{SLICE("connection"), SLICE("upgrade")}, {SLICE("upgrade"), {room, 0}}};
+
+    upgrade_write(asked, &once);
+    CHECK(text_fits(&once));
+    upgrade_write(text_slice(&once), &twice);
+    CHECK(slice_eq(text_slice(&once), text_slice(&twice)));
+    agreed[1].value = text_slice(&once);
+    CHECK(upgrade_agreed(text_slice(&once), agreed, 2).base == NULL ||
+          (once.len > 0 && memchr(room, ',', once.len) == NULL));
+    free(room);
+    free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct request_bounds bounds = {
@@ -66,6 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     flaw = request_check(raw, false, &bounds, &facts);
     if (flaw == REQUEST_SOUND)
         check_sound(raw, &bounds, &facts);
+    if (flaw == REQUEST_SOUND && facts.upgrade.base != NULL)
+        check_upgrade(facts.upgrade);
     CHECK((request_flaw_status(flaw) == 200) == (flaw == REQUEST_SOUND));
     free(exact);
     return 0;

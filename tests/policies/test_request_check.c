@@ -63,6 +63,39 @@ Test(request_check, a_sound_request_is_told_apart_into_its_facts)
     cr_expect_eq(facts.head_bytes, strlen(raw) - 3);
 }
 
+Test(request_check, an_upgrade_counts_where_it_is_one_without_doubt)
+{
+    static const struct {
+        const char *why, *fields, *upgrade;
+    } rows[] = {
+        {"as a browser asks", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "websocket"},
+        {"among other options", "Upgrade: a/1, b\r\nConnection: keep-alive, upgrade\r\n", "a/1, b"},
+        {"in the second Connection field", "Connection: close\r\nConnection: UPGRADE\r\nUpgrade: a\r\n", "a"},
+        {"with a length of nothing", "Content-Length: 0\r\nConnection: upgrade\r\nUpgrade: a\r\n", "a"},
+        {"that Connection does not name", "Upgrade: a\r\nConnection: keep-alive\r\n", NULL},
+        {"that only Connection names", "Connection: upgrade\r\n", NULL},
+        {"named in part of a word", "Connection: upgraded\r\nUpgrade: a\r\n", NULL},
+        {"in two fields", "Connection: upgrade\r\nUpgrade: a\r\nUpgrade: b\r\n", NULL},
+        {"of nothing", "Connection: upgrade\r\nUpgrade: \r\n", NULL},
+        {"with a body", "Content-Length: 3\r\nConnection: upgrade\r\nUpgrade: a\r\n", NULL},
+        {"with a body in chunks", "Transfer-Encoding: chunked\r\nConnection: upgrade\r\nUpgrade: a\r\n",
+         NULL},
+    };
+
+    for (size_t i = 0; i <= sizeof(rows) / sizeof(rows[0]); i++) {
+        bool is_http10 = i == sizeof(rows) / sizeof(rows[0]);
+        const char *upgrade = is_http10 ? NULL : rows[i].upgrade;
+        struct request_facts facts;
+        char text[512];
+
+        snprintf(text, sizeof(text), "GET / HTTP/1.%d\r\nHost: a.test\r\n%s\r\n", !is_http10,
+                 rows[is_http10 ? 0 : i].fields);
+        cr_assert_eq(request_check(slice_text(text), false, &usual, &facts), REQUEST_SOUND);
+        cr_expect(slice_eq(facts.upgrade, slice_text(upgrade)), "%s",
+                  is_http10 ? "of HTTP/1.0" : rows[i].why);
+    }
+}
+
 Test(request_check, what_is_sound_passes)
 {
     static const char *const rows[] = {

@@ -104,9 +104,28 @@ static void on_end(void *arg, enum fault fault)
     told->order = ++on_bench->ended;
 }
 
-void fetch_start(struct bench *bench, struct told *told, const char *method, struct slice body)
+static void on_switched(void *arg, const struct origin_response *head, struct origin_tunnel *tunnel,
+                        int64_t waited_us)
 {
-    static const struct origin_events events = {on_head, on_body, on_end, on_interim};
+    struct told *told = arg;
+    cr_assert(!told->is_starting);
+    cr_assert(told->fetch != NULL, "a cancelled fetch says nothing");
+    cr_assert(told->heads == 0 && told->ends == 0 && waited_us > 0);
+    told->status = head->status;
+    told->tunnel = tunnel;
+    told->fetch = NULL;
+    for (size_t i = 0; i < head->header_count; i++) {
+        size_t len = strlen(told->headers);
+        snprintf(told->headers + len, sizeof(told->headers) - len, "%.*s: %.*s\n",
+                 (int)head->headers[i].name.len, head->headers[i].name.base, (int)head->headers[i].value.len,
+                 head->headers[i].value.base);
+    }
+}
+
+static void start(struct bench *bench, struct told *told, const char *method, struct slice body,
+                  const char *protocols)
+{
+    static const struct origin_events events = {on_head, on_body, on_end, on_interim, on_switched};
     /* all of it on the stack, and overwritten below: the origin must have copied it */
     char name[] = "x-asked", value[] = "yes", target[] = "/a?b=c", authority[] = "api.example", verb[16];
     struct header header = {slice_text(name), slice_text(value)};
@@ -114,7 +133,8 @@ void fetch_start(struct bench *bench, struct told *told, const char *method, str
                                      .authority = slice_text(authority),
                                      .headers = &header,
                                      .header_count = 1,
-                                     .body = body};
+                                     .body = body,
+                                     .upgrade = slice_text(protocols)};
     request.method = slice_of(verb, (size_t)snprintf(verb, sizeof(verb), "%s", method));
     told->is_starting = true;
     told->fetch = origin_start(bench->origin, &request, &events, told);
@@ -125,6 +145,16 @@ void fetch_start(struct bench *bench, struct told *told, const char *method, str
     memset(authority, '!', sizeof(authority));
     memset(verb, '!', sizeof(verb));
     memset(&header, 0, sizeof(header));
+}
+
+void fetch_start(struct bench *bench, struct told *told, const char *method, struct slice body)
+{
+    start(bench, told, method, body, NULL);
+}
+
+void fetch_upgrade(struct bench *bench, struct told *told, const char *protocols)
+{
+    start(bench, told, "GET", (struct slice){NULL, 0}, protocols);
 }
 
 void fetch_get(struct bench *bench, struct told *told)

@@ -21,7 +21,8 @@ struct told { /* of one fetch */
     enum fault fault;
     bool pause_in_body;
     enum cancel_at cancel_at;
-    int order; /* which end this was, from 1 */
+    int order;                    /* which end this was, from 1 */
+    struct origin_tunnel *tunnel; /* what it ended as instead */
 };
 
 struct bench {
@@ -39,6 +40,7 @@ void bench_stop(struct bench *bench);
 
 void fetch_start(struct bench *bench, struct told *told, const char *method, struct slice body);
 void fetch_get(struct bench *bench, struct told *told);
+void fetch_upgrade(struct bench *bench, struct told *told, const char *protocols);
 void told_free(struct told *told);
 void wait_end(struct bench *bench, struct told *told);
 /* Turns the loop until the condition holds; fails the test after 20 s. */

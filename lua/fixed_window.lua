@@ -1,6 +1,6 @@
 --@fragment
 -- fixed_window.lua: what is left of a quota of the calendar? policies/fixed_window.c a second time.
--- A fragment of admit.lua, whose states, charges and list of functions it uses.
+-- A part of budget.lua, whose states, charges and list of functions it uses.
 --
 -- Value: 'f' stamp_us, count: units of the stamp's window. a: count. helper: the end of the window.
 local function fixed_window()
@@ -80,6 +80,10 @@ local function fixed_window()
             return 0
         end
         return rule_limit[j] - new_a[j]
+    end
+
+    function it.room(j)
+        return EXACT - new_a[j]
     end
 
     function it.charge(j, units)

@@ -1,6 +1,6 @@
 --@fragment
 -- sliding_log.lua: what is left of a limit, exactly? policies/sliding_log.c a second time; the ring stays in Redis.
--- A fragment of admit.lua, whose states, charges and list of functions it uses.
+-- A part of budget.lua, whose states, charges and list of functions it uses.
 --
 -- Value: 'l' last_us, oldest_us, 32 bits each: total, base, count, first, room; then the ring. The last run (moment, units admitted up
 -- to it), the moment of the oldest, the units admitted before the oldest, and `count` older runs in a ring of `room` places of 12 bytes
@@ -158,6 +158,10 @@ local function sliding_log()
             return 0
         end
         return rule_limit[j] - counted
+    end
+
+    function it.room(j)
+        return LOG_MOST_UNITS - (new_a[j] - new_b[j]) % U32
     end
 
     function it.charge(j, units)

@@ -1,6 +1,6 @@
 --@fragment
 -- sliding_window.lua: what is left of a limit that weighs two windows? policies/sliding_window.c a second time.
--- A fragment of admit.lua, whose states, charges and list of functions it uses.
+-- A part of budget.lua, whose states, charges and list of functions it uses.
 --
 -- Value: 's' window_us, stamp_us, current, previous: units of the two windows of that length at the stamp. a, b, c: window_us,
 -- current, previous. helper: ticks left of the window.
@@ -66,6 +66,14 @@ local function sliding_window()
             return 0
         end
         return floor(free / ticks)
+    end
+
+    function it.room(j)
+        local most = floor((EXACT - 1) / (rule_window[j] / rule_tick[j]))
+        if new_b[j] >= most then
+            return 0
+        end
+        return most - new_b[j]
     end
 
     function it.charge(j, units)

@@ -1,10 +1,18 @@
 --@fragment
 -- token_bucket.lua: how many tokens are left, and when will there be enough? policies/token_bucket.c a second time.
--- A fragment of admit.lua, whose states, charges and list of functions it uses.
+-- A part of budget.lua, whose states, charges and list of functions it uses.
 --
 -- Value: 't' token, stamp_us, missing: parts of a token; parts below full at the stamp. a, b: token, missing.
 local function token_bucket()
     local it = {}
+
+    -- Tokens that can be missing: where more may be used than was held, another burst can be owed.
+    local function most(j)
+        if rule_lease[j] > 0 then
+            return 2 * rule_extra[j]
+        end
+        return rule_extra[j]
+    end
 
     function it.read(i, value)
         if #value ~= 25 then
@@ -37,9 +45,9 @@ local function token_bucket()
             s, missing = now_us, 0
         else
             if part ~= token then
-                missing = smaller(rule_extra[j], quotient_up(missing, part)) * token
+                missing = smaller(most(j), quotient_up(missing, part)) * token
             end
-            missing = smaller(missing, rule_extra[j] * token)
+            missing = smaller(missing, most(j) * token)
             if s > now_us + rule_window[j] then
                 s, keep = now_us, true
             elseif s < now_us then
@@ -57,7 +65,15 @@ local function token_bucket()
     end
 
     function it.available(j)
-        return floor((rule_extra[j] * new_a[j] - new_b[j]) / new_a[j])
+        local free = rule_extra[j] * new_a[j] - new_b[j]
+        if free <= 0 then
+            return 0
+        end
+        return floor(free / new_a[j])
+    end
+
+    function it.room(j)
+        return floor((most(j) * new_a[j] - new_b[j]) / new_a[j])
     end
 
     function it.charge(j, units)

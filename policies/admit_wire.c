@@ -1,4 +1,4 @@
-/* Admit wire: how a batch of limit decisions is written for lua/admit.lua, whose header states the form. */
+/* Admit wire: how batches are written for lua/admit.lua and lua/settle.lua, whose headers state the form. */
 #include "admit_wire.h"
 
 #include "check.h"
@@ -36,6 +36,7 @@ static char letter_of(enum limit_algorithm algorithm)
     case LIMIT_SLIDING_LOG: return 'l';
     case LIMIT_TOKEN_BUCKET: return 't';
     case LIMIT_FIXED_WINDOW: return 'f';
+    case LIMIT_CONCURRENCY: return 'c';
     }
     CHECK(!"an algorithm is one of its own values");
     return 0;
@@ -49,21 +50,36 @@ static int64_t extra_of(const struct limit_terms *terms)
     case LIMIT_SLIDING_LOG: return 0;
     case LIMIT_TOKEN_BUCKET: return terms->burst;
     case LIMIT_FIXED_WINDOW: return (int64_t)terms->calendar;
+    case LIMIT_CONCURRENCY: return 0;
     }
     return 0;
 }
 
-size_t admit_wire_charge(size_t key, const struct limit_terms *terms, int64_t cost, char *out)
+size_t admit_wire_charge(struct limit_places at, const struct limit_terms *terms, int64_t cost,
+                         int64_t first_hold, char *out)
 {
-    CHECK(key <= ADMIT_WIRE_MAX_KEYS);
-    size_t len = put_little_endian(key, 2, out);
+    CHECK(at.state <= ADMIT_WIRE_MAX_KEYS && at.holds <= ADMIT_WIRE_MAX_KEYS);
+    CHECK((at.holds > 0) == (terms->lease_us > 0));
+    size_t len = put_little_endian(at.state, 2, out);
+    len += put_little_endian(at.holds, 2, out + len);
     out[len++] = letter_of(terms->algorithm);
     len += put_double(terms->limit, out + len);
     len += put_double(terms->window_us, out + len);
     len += put_double(terms->tick_us, out + len);
     len += put_double(extra_of(terms), out + len);
     len += put_double(cost, out + len);
-    return len;
+    if (at.holds == 0)
+        return len;
+    len += put_double(terms->lease_us, out + len);
+    return len + put_double(first_hold, out + len);
+}
+
+size_t settle_wire_item(struct limit_places at, const struct limit_terms *terms, int64_t held, int64_t serial,
+                        int64_t charged, char *out)
+{
+    size_t len = admit_wire_charge(at, terms, held, serial, out);
+
+    return len + put_double(charged, out + len);
 }
 
 char admit_wire_reading(const struct limit_terms *terms)

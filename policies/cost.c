@@ -58,7 +58,8 @@ static void add_value_words(const struct cost_rule *rule, struct text *out)
         add_range(out, rule);
         text_add(out, SLICE(" or an array of so many items"));
         break;
-    case COST_FIXED: CHECK(!"a cost that is fixed is never misread");
+    case COST_OF_RESPONSE:
+    case COST_FIXED: CHECK(!"what the request does not say is never misread");
     }
 }
 

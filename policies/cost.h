@@ -11,7 +11,7 @@
 #include "limit_key.h"
 #include "text.h"
 
-enum cost_source { COST_FIXED, COST_OF_HEADER, COST_OF_QUERY, COST_OF_JSON };
+enum cost_source { COST_FIXED, COST_OF_HEADER, COST_OF_QUERY, COST_OF_JSON, COST_OF_RESPONSE };
 
 struct cost_rule {
     enum cost_source source;

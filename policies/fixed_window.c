@@ -88,6 +88,11 @@ int64_t fixed_window_available(const struct fixed_window *state, const struct fi
     return state->count < rule->limit ? rule->limit - state->count : 0;
 }
 
+int64_t fixed_window_room(const struct fixed_window *state)
+{
+    return LIMIT_EXACT - state->count;
+}
+
 void fixed_window_charge(struct fixed_window *state, int64_t units)
 {
     state->count += units;

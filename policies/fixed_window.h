@@ -41,6 +41,8 @@ bool fixed_window_advance(struct fixed_window *state, const struct fixed_rule *r
 int64_t fixed_window_remembered(const struct fixed_window *state);
 
 int64_t fixed_window_available(const struct fixed_window *state, const struct fixed_rule *rule);
+/* Units that the state could count beside those it has, whether the limit allows them or not. */
+int64_t fixed_window_room(const struct fixed_window *state);
 void fixed_window_charge(struct fixed_window *state, int64_t units);
 int64_t fixed_window_reset_us(const struct fixed_window *state, const struct fixed_rule *rule,
                               int64_t now_us);

@@ -12,6 +12,7 @@
 #define LIMIT_MAX_US (INT64_C(1) << 50)  /* a window, or the time that a bucket takes to fill: 35 years */
 #define LIMIT_LAST_US (INT64_C(1) << 52) /* a moment: year 2112 */
 #define LIMIT_NEVER INT64_C(-1)          /* a wait: no waiting helps, the cost is above the capacity */
+#define LIMIT_UNFORESEEN INT64_C(-2) /* a wait: until somebody gives back, and nobody knows when that is */
 
 enum { LIMIT_US_PER_MS = 1000, LIMIT_TTL_SLACK_MS = 1000 /* for clocks that drift */ };
 

@@ -125,6 +125,11 @@ int64_t sliding_log_available(const struct sliding_log *state, const struct log_
     return counted < rule->limit ? rule->limit - counted : 0;
 }
 
+int64_t sliding_log_room(const struct sliding_log *state)
+{
+    return SLIDING_LOG_MAX_LIMIT - (int64_t)units_counted(state);
+}
+
 static bool begins_a_run(const struct sliding_log *state)
 {
     return units_counted(state) > 0 && state->last_us != state->now_us;

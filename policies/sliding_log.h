@@ -54,6 +54,8 @@ bool sliding_log_advance(struct sliding_log *state, const struct log_rule *rule,
 int64_t sliding_log_remembered(const struct sliding_log *state); /* of a state as it was stored */
 
 int64_t sliding_log_available(const struct sliding_log *state, const struct log_rule *rule);
+/* Units that the state could count beside those it has, whether the limit allows them or not. */
+int64_t sliding_log_room(const struct sliding_log *state);
 
 /* 0, or how many runs the ring must have room for before a charge: more than it has. sliding_log_move() into
  * it first. */

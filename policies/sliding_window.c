@@ -41,11 +41,17 @@ int64_t sliding_window_remembered(const struct sliding_window *state)
     return is_sane(state) ? state->current + state->previous : 0;
 }
 
+/* The most that can be weighed exactly. Never below the limit; above it after the limit was lowered, or when more was used than
+ * was held for it. */
+static int64_t most_weighable(const struct sliding_rule *rule)
+{
+    return (SLIDING_WINDOW_EXACT - 1) / window_ticks(rule);
+}
+
 bool sliding_window_advance(struct sliding_window *state, const struct sliding_rule *rule, int64_t now_us)
 {
     const struct sliding_window was = *state;
-    /* The most that can be weighed exactly. Never below the limit; above it after the limit was lowered. */
-    int64_t most = (SLIDING_WINDOW_EXACT - 1) / window_ticks(rule);
+    int64_t most = most_weighable(rule);
 
     *state = (struct sliding_window){.window_us = rule->window_us, .stamp_us = now_us};
     if (!is_sane(&was))
@@ -84,6 +90,13 @@ int64_t sliding_window_passing(const struct sliding_window *state, const struct 
                                int64_t cost, int64_t count)
 {
     return limit_smaller(count, sliding_window_available(state, rule) / cost);
+}
+
+int64_t sliding_window_room(const struct sliding_window *state, const struct sliding_rule *rule)
+{
+    int64_t room = most_weighable(rule) - state->current;
+
+    return room > 0 ? room : 0;
 }
 
 void sliding_window_charge(struct sliding_window *state, int64_t units)

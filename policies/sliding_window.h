@@ -58,6 +58,9 @@ int64_t sliding_window_passing(const struct sliding_window *state, const struct 
 /* Takes `units`, which are known to fit. */
 void sliding_window_charge(struct sliding_window *state, int64_t units);
 
+/* Units that the state could count beside those it has, whether the limit allows them or not. */
+int64_t sliding_window_room(const struct sliding_window *state, const struct sliding_rule *rule);
+
 /* Units that one request could take now, 0..limit. */
 int64_t sliding_window_available(const struct sliding_window *state, const struct sliding_rule *rule);
 

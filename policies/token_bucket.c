@@ -11,18 +11,19 @@ static int64_t quotient_up(int64_t number, int64_t by)
     return number / by + (number % by > 0 ? 1 : 0);
 }
 
-int64_t token_bucket_tick(int64_t limit, int64_t burst, int64_t window_us)
+int64_t token_bucket_tick(int64_t limit, int64_t burst, int64_t owed, int64_t window_us)
 {
     static const int64_t ticks_us[] = {1, LIMIT_US_PER_MS};
-    int64_t larger = limit > burst ? limit : burst;
 
-    if (limit < 1 || burst < 1 || window_us < 1 || window_us > LIMIT_MAX_US)
+    if (limit < 1 || burst < 1 || burst > LIMIT_EXACT || owed < 0 || owed > LIMIT_EXACT || window_us < 1 ||
+        window_us > LIMIT_MAX_US)
         return 0;
+    int64_t most = burst + owed, larger = limit > most ? limit : most;
     for (int i = 0; i < 2; i++) {
         int64_t ticks = window_us / ticks_us[i];
         if (window_us % ticks_us[i] != 0 || larger > LIMIT_EXACT / (ticks + 1))
             continue;
-        if (quotient_up(burst * ticks, limit) <= LIMIT_MAX_US / ticks_us[i])
+        if (quotient_up(most * ticks, limit) <= LIMIT_MAX_US / ticks_us[i])
             return ticks_us[i];
     }
     return 0;
@@ -55,8 +56,8 @@ bool token_bucket_advance(struct token_bucket *state, const struct bucket_rule *
         return false;
     int64_t missing = was.missing;
     if (was.token != token) /* rounded up; compared before the product, which could be too large */
-        missing = limit_smaller(rule->burst, quotient_up(was.missing, was.token)) * token;
-    missing = limit_smaller(missing, rule->burst * token);
+        missing = limit_smaller(rule->burst + rule->owed, quotient_up(was.missing, was.token)) * token;
+    missing = limit_smaller(missing, (rule->burst + rule->owed) * token);
     if (was.stamp_us > now_us + rule->window_us) {
         state->missing = missing;
         return true;
@@ -72,7 +73,14 @@ bool token_bucket_advance(struct token_bucket *state, const struct bucket_rule *
 
 int64_t token_bucket_available(const struct token_bucket *state, const struct bucket_rule *rule)
 {
-    return (rule->burst * state->token - state->missing) / state->token;
+    int64_t free = rule->burst * state->token - state->missing;
+
+    return free > 0 ? free / state->token : 0;
+}
+
+int64_t token_bucket_room(const struct token_bucket *state, const struct bucket_rule *rule)
+{
+    return ((rule->burst + rule->owed) * state->token - state->missing) / state->token;
 }
 
 void token_bucket_charge(struct token_bucket *state, int64_t units)

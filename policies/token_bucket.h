@@ -23,7 +23,9 @@ struct bucket_rule {
     int64_t limit;     /* tokens per window, >= 1 */
     int64_t burst;     /* capacity, >= 1 */
     int64_t window_us; /* a multiple of tick_us */
-    int64_t tick_us;   /* token_bucket_tick() of the three, not 0 */
+    int64_t tick_us;   /* token_bucket_tick() of these, not 0 */
+    int64_t
+        owed; /* tokens that may be missing beyond an empty bucket, after more was used than was held for it */
 };
 
 struct token_bucket { /* all zero: never seen */
@@ -34,19 +36,21 @@ struct token_bucket { /* all zero: never seen */
 
 /* 1 or 1000: the finest tick with which bucket and refill stay exact and the bucket fills in 35 years; else
  * 0. */
-int64_t token_bucket_tick(int64_t limit, int64_t burst, int64_t window_us);
+int64_t token_bucket_tick(int64_t limit, int64_t burst, int64_t owed, int64_t window_us);
 
 /* From empty to full, in microseconds, rounded up. */
 int64_t token_bucket_fill_us(const struct bucket_rule *rule);
 
 /* As sliding_window_advance(). A state counted in other parts (another window) is rounded up to whole tokens;
- * one that misses more than a lowered burst is empty, no more. */
+ * one that misses more than a lowered burst (and what may be owed) is so empty, no more. */
 bool token_bucket_advance(struct token_bucket *state, const struct bucket_rule *rule, int64_t now_us);
 
 /* What was taken and has not come back, in whole tokens, rounded up. Wants a state as it was stored. */
 int64_t token_bucket_remembered(const struct token_bucket *state);
 
 int64_t token_bucket_available(const struct token_bucket *state, const struct bucket_rule *rule);
+/* Tokens that can be taken in all: those that are there, and those that may be owed. */
+int64_t token_bucket_room(const struct token_bucket *state, const struct bucket_rule *rule);
 void token_bucket_charge(struct token_bucket *state, int64_t units);
 
 /* From now_us until one more token is there; 0 when full. */

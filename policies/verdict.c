@@ -6,7 +6,7 @@ enum { US_PER_S = 1000000 };
 
 bool limit_refuses(const struct limit_standing *standing)
 {
-    return standing->never || standing->retry_after_us > 0;
+    return standing->never || standing->is_unforeseen || standing->retry_after_us > 0;
 }
 
 /* Is `a` the one to name rather than `b`? Both refuse. */

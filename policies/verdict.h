@@ -15,14 +15,16 @@ struct limit_standing {
     int64_t limit, available; /* units; 0 <= available <= limit */
     int64_t retry_after_us;   /* 0: one more of the same passes this limit; ignored with `never` */
     bool never;               /* the cost is above capacity */
+    bool is_unforeseen; /* refused until somebody gives back what he holds: the wait is unknown, and 0 here */
 };
 
 struct verdict {
-    bool admitted;     /* every limit lets one more of the same pass */
-    size_t refused_by; /* the limit to name: one that can never pass, else the one with the longest wait; the
-                          first of equals */
-    bool never;        /* no waiting helps */
-    int64_t retry_after_us; /* the longest wait of those that refuse; 0 if admitted, or if `never` */
+    bool admitted; /* every limit lets one more of the same pass */
+    size_t
+        refused_by; /* the limit to name: one that can never pass, else the one with the longest wait, else one
+                          whose wait is unknown; the first of equals */
+    bool never;     /* no waiting helps */
+    int64_t retry_after_us; /* the longest known wait of those that refuse; 0 if admitted, or if `never` */
 };
 
 bool limit_refuses(const struct limit_standing *standing);

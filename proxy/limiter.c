@@ -220,8 +220,9 @@ static void name_refusing(struct limit_request *request)
         if (!request->has_state[i])
             continue;
         places[count] = i;
-        standings[count++] = (struct limit_standing){limit_capacity(request->charges[i].terms),
-                                                     state->available, state->retry_after_us, state->never};
+        standings[count++] =
+            (struct limit_standing){limit_capacity(request->charges[i].terms), state->available,
+                                    state->retry_after_us, state->never, state->is_unforeseen};
     }
     CHECK(count > 0); /* a request without limits is never refused by one */
     verdict = verdict_reach(standings, count);
@@ -238,7 +239,8 @@ static void count_outcomes(const struct limit_request *request, bool is_fallback
             continue; /* counted when it was passed over */
         if (request->ruling == RULING_TOO_COSTLY && request->charges[i].rule == request->named)
             outcome = LIMIT_TOO_COSTLY;
-        else if (request->ruling == RULING_REFUSED && request->states[i].retry_after_us > 0)
+        else if (request->ruling == RULING_REFUSED &&
+                 (request->states[i].is_unforeseen || request->states[i].retry_after_us > 0))
             outcome = LIMIT_REFUSED;
         else if (request->ruling != RULING_ADMITTED)
             continue; /* it would have allowed it, and charged nothing: not a decision of this limit */
@@ -298,6 +300,7 @@ static void apply_answer(struct limit_request *request, const struct admit_answe
             request->states[i].available +=
                 (answer->admitted - request->place - 1) * request->charges[i].cost;
             request->states[i].retry_after_us = 0;
+            request->states[i].is_unforeseen = false;
         }
     }
     request->ruling = RULING_ADMITTED;

@@ -50,14 +50,18 @@ static size_t place_of(const struct limit_charge *charges, size_t count)
     return (size_t)(hash >> 32) % PLACES;
 }
 
-/* Can nothing but the passing of time make this limit let a request through that it refused? */
+/* Can nothing but the passing of time make this limit let a request through that it refused? Not where somebody may give back what he
+ * holds. */
 static bool only_time_frees(const struct limit_terms *terms)
 {
+    if (terms->lease_us > 0)
+        return false;
     switch (terms->algorithm) { /* no default: of a new algorithm it must be known */
     case LIMIT_SLIDING_WINDOW:
     case LIMIT_SLIDING_LOG:
     case LIMIT_TOKEN_BUCKET:
     case LIMIT_FIXED_WINDOW: return true;
+    case LIMIT_CONCURRENCY: return false;
     }
     return false;
 }

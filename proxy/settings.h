@@ -85,6 +85,7 @@ struct limit_rule {
     struct limit_terms terms; /* what is allowed in which time; with plans: by the default plan */
     int64_t cost;             /* of one request, or of one that does not say its own */
     struct cost_rule cost_rule;
+    int64_t lease_ms; /* as written; terms.lease_us is 0 where nothing is ever held */
     enum store_failure on_store_failure;
     enum limit_mode mode;
     enum limit_counting counts;

@@ -1,5 +1,6 @@
 /* Settings limit: how much one caller may take, of what, and what happens when it cannot be decided. */
 #include "settings_limit_cost.h"
+#include "settings_limit_hold.h"
 #include "settings_limit_key.h"
 #include "settings_limit_plans.h"
 #include "settings_limit_rate.h"
@@ -17,12 +18,10 @@ static const struct choice missings[] = {{"ip", MISSING_IP, false},
                                          {NULL, 0, false}};
 static const struct choice unknowns[] = {
     {"own", UNKNOWN_OWN, false}, {"ip", UNKNOWN_BY_IP, false}, {NULL, 0, false}};
-static const struct choice algorithms[] = {{"sliding_window", LIMIT_SLIDING_WINDOW, false},
-                                           {"sliding_log", LIMIT_SLIDING_LOG, false},
-                                           {"token_bucket", LIMIT_TOKEN_BUCKET, false},
-                                           {"fixed_window", LIMIT_FIXED_WINDOW, false},
-                                           {"concurrency", 0, true},
-                                           {NULL, 0, false}};
+static const struct choice algorithms[] = {
+    {"sliding_window", LIMIT_SLIDING_WINDOW, false}, {"sliding_log", LIMIT_SLIDING_LOG, false},
+    {"token_bucket", LIMIT_TOKEN_BUCKET, false},     {"fixed_window", LIMIT_FIXED_WINDOW, false},
+    {"concurrency", LIMIT_CONCURRENCY, true},        {NULL, 0, false}};
 static const struct choice countings[] = {
     {"requests", COUNT_REQUESTS, false}, {"misses", COUNT_MISSES, false}, {NULL, 0, false}};
 static const struct choice refusals[] = {
@@ -150,12 +149,18 @@ static bool is_known_algorithm(const struct node *node)
  * already. */
 static void check_limit(struct draft *draft, const struct node *node, struct limit_rule *rule)
 {
-    struct limit_terms as_written = rule->terms;
+    struct limit_terms as_written;
 
     if (!is_known_algorithm(node_member(node, "algorithm")))
         return;
-    check_limit_rate(draft, node, rule);
-    check_limit_plans(draft, node, &as_written, rule);
+    check_limit_lease(draft, node, rule);
+    as_written = rule->terms;
+    if (rule->terms.algorithm == LIMIT_CONCURRENCY) {
+        check_limit_max(draft, node, rule);
+    } else {
+        check_limit_rate(draft, node, rule);
+        check_limit_plans(draft, node, &as_written, rule);
+    }
     check_limit_cost(draft, node_member(node, "cost"), rule);
 }
 

@@ -89,6 +89,7 @@ static void complain_inexact(struct draft *draft, const struct node *rate, const
         complain_value(draft->complaints, rate, "%s is too large to be decided exactly; allowed is 1 to 2^53",
                        describe(rate).text);
         return;
+    case LIMIT_CONCURRENCY: return; /* it has no rate */
     }
 }
 
@@ -119,8 +120,10 @@ void check_limit_burst(struct draft *draft, const struct node *node, const struc
 
 void check_limit_rate(struct draft *draft, const struct node *node, struct limit_rule *rule)
 {
-    const struct node *rate = node_member(node, "rate");
+    const struct node *rate = node_member(node, "rate"), *max = node_member(node, "max");
 
+    if (max != NULL)
+        complain_value(draft->complaints, max, "is for algorithm: concurrency only");
     check_limit_burst(draft, node, &rule->terms);
     if (rate != NULL)
         check_terms(draft, rate, &rule->terms);

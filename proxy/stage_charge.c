@@ -148,7 +148,8 @@ static struct objection read_body_cost(struct charging *charging, const struct l
 static struct objection read_cost(struct charging *charging, const struct limit_use *use, int64_t *cost)
 {
     switch (use->cost_rule.source) {
-    case COST_FIXED: return no_objection;
+    case COST_FIXED:
+    case COST_OF_RESPONSE: return no_objection; /* the reserve */
     case COST_OF_HEADER:
     case COST_OF_QUERY:
         if (cost_of_text(&use->cost_rule, &charging->facts, cost) == COST_NOT_ALLOWED)
@@ -193,6 +194,8 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     charge->rule = rule;
     charge->terms = &rule->terms;
     charge->cost = use->cost;
+    charge->takes_hold =
+        charge->terms->algorithm == LIMIT_CONCURRENCY || use->cost_rule.source == COST_OF_RESPONSE;
     objection = read_cost(charging, use, &charge->cost);
     if (objection.limit != NULL)
         return objection;

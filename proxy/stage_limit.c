@@ -69,7 +69,7 @@ static size_t add_standings(const struct limit_request *request, struct ratelimi
         if (!request->has_state[i])
             continue;
         standings[count] = (struct limit_standing){limit_capacity(charge->terms), state->available,
-                                                   state->retry_after_us, state->never};
+                                                   state->retry_after_us, state->never, state->is_unforeseen};
         items[count] = (struct ratelimit_item){.name = slice_text(charge->rule->name),
                                                .limit = limit_capacity(charge->terms),
                                                .window_us = limit_period_us(charge->terms),

@@ -61,7 +61,7 @@ static size_t violated_names(const struct limit_request *by, struct slice *names
         const struct limit_rule *rule = by->charges[i].rule;
         const struct limit_state *state = &by->states[i];
         struct limit_standing standing = {limit_capacity(by->charges[i].terms), state->available,
-                                          state->retry_after_us, state->never};
+                                          state->retry_after_us, state->never, state->is_unforeseen};
 
         if (!by->has_state[i])
             continue;

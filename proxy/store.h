@@ -28,6 +28,11 @@ struct limit_charge {
         *terms; /* those of the caller's plan, or the rule's own; they live as long as the rule */
     unsigned char principal[16]; /* SHA-256 of (kind, value), cut to 128 bits */
     int64_t cost;                /* >= 1 */
+    /* Instead of being charged: the units are taken provisionally, until store_settle(); with terms->lease_us only. Of a tuple
+     * each admitted request's token is its place (0-based) after first_hold. No handle of a store is given a token
+     * twice for one key. */
+    bool takes_hold;
+    int64_t first_hold;
 };
 
 static inline bool limit_charge_equals(const struct limit_charge *a, const struct limit_charge *b)
@@ -51,6 +56,7 @@ struct limit_state {        /* of one charge of one tuple, after the tuple was d
     int64_t reset_us;       /* until more becomes available by the window's own turn */
     int64_t retry_after_us; /* 0: this limit allows one more of the same; else when it will */
     bool never;             /* the cost is above capacity: no waiting helps */
+    bool is_unforeseen; /* refused until somebody gives back what he holds, and nobody knows when that is */
 };
 
 struct admit_answer {           /* one per tuple */
@@ -62,6 +68,19 @@ struct admit_answer {           /* one per tuple */
 /* `fault` not FAULT_NONE: no answers, nothing is known to be charged. Tuples and charges live until `done`.
  */
 typedef void admit_done(void *arg, enum fault fault, const struct admit_answer *answers, size_t count);
+
+/* ---- settle ---- */
+#define SETTLE_RENEW INT64_C(-1)
+
+struct hold_settlement {
+    struct limit_charge charge; /* as it was admitted, with its own token for first_hold */
+    int64_t
+        charged; /* it ends, and so many units are charged; or SETTLE_RENEW: it is needed for another lease */
+};
+
+/* `fault` not FAULT_NONE: it may have been done or not; doing it again does no harm. was_held[i]: the hold was still there. One that was
+ * not has been settled before, or has ended by its lease: it charges nothing. The settlements live until `done`. */
+typedef void settle_done(void *arg, enum fault fault, const bool *was_held, size_t count);
 
 /* ---- lookup ---- */
 struct load_token { /* unique per taking of a rebuild lock; all zero: none */
@@ -121,6 +140,8 @@ struct store_ops {
                                 void *arg);
     void (*heed)(struct store *, const struct admit_tuple *tuples, size_t count,
                  const struct admit_answer *answers);
+    struct store_call *(*settle)(struct store *, const struct hold_settlement *, size_t count, settle_done *,
+                                 void *arg);
     struct store_call *(*lookup)(struct store *, const struct lookup_ask *, lookup_done *, void *arg);
     struct store_call *(*fill)(struct store *, const struct key32 *, struct load_token, struct object *,
                                const struct lifetimes *, fill_done *, void *arg);
@@ -158,7 +179,7 @@ struct store {
 };
 
 /* Admits are decided in the order they are given. `done` may be NULL for fill, release, renew. All inputs but
- * the admit tuples, the fill object (held) are copied. A change that is cancelled happens all the same. */
+ * the admit tuples, the settlements and the fill object (held) are copied. A change that is cancelled happens all the same. */
 static inline struct store_call *store_admit(struct store *s, const struct admit_tuple *tuples, size_t count,
                                              admit_done *done, void *arg)
 {
@@ -170,6 +191,12 @@ static inline void store_heed(struct store *s, const struct admit_tuple *tuples,
                               const struct admit_answer *answers)
 {
     s->ops->heed(s, tuples, count, answers);
+}
+/* Of holds that this handle's admits took. Done in order, each by itself. */
+static inline struct store_call *store_settle(struct store *s, const struct hold_settlement *settlements,
+                                              size_t count, settle_done *done, void *arg)
+{
+    return s->ops->settle(s, settlements, count, done, arg);
 }
 static inline struct store_call *store_lookup(struct store *s, const struct lookup_ask *ask,
                                               lookup_done *done, void *arg)

@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "clock.h"
+#include "digest.h"
 #include "loop.h"
 #include "memory.h"
 #include "settings.h"
@@ -57,7 +58,9 @@ struct memory_store {
     struct admit_answer *answers; /* room that every admit of this worker uses again */
     struct limit_state *states;
     struct limit_work *work;
-    size_t answer_room, state_room, work_room;
+    bool *was_held;
+    size_t answer_room, state_room, work_room, was_held_room;
+    uint64_t owner; /* of this handle's holds */
 };
 
 struct store_memory {
@@ -137,6 +140,7 @@ static void wake_all(struct store_memory *memory, const struct key32 *key)
 
 enum operation {
     OP_ADMIT,
+    OP_SETTLE,
     OP_LOOKUP,
     OP_FILL,
     OP_RELEASE,
@@ -153,6 +157,7 @@ struct memory_call {
     enum operation operation;
     union {
         admit_done *admit;
+        settle_done *settle;
         lookup_done *lookup;
         fill_done *fill;
         release_done *release; /* and renew */
@@ -163,6 +168,8 @@ struct memory_call {
     void *arg;
     const struct admit_tuple *tuples; /* borrowed */
     size_t tuple_count;
+    const struct hold_settlement *settlements; /* borrowed */
+    size_t settlement_count;
     struct lookup_ask
         ask; /* of the others only the key; its tags, and those of an invalidation, are copies */
     struct load_token token;
@@ -256,6 +263,17 @@ static struct store_call *start_admit(struct store *store, const struct admit_tu
     call->done.admit = done;
     call->tuples = tuples;
     call->tuple_count = count;
+    return &call->call;
+}
+
+static struct store_call *start_settle(struct store *store, const struct hold_settlement *settlements,
+                                       size_t count, settle_done *done, void *arg)
+{
+    struct memory_call *call = start(store, OP_SETTLE, arg);
+
+    call->done.settle = done;
+    call->settlements = settlements;
+    call->settlement_count = count;
     return &call->call;
 }
 
@@ -398,12 +416,25 @@ static void carry_out_admit(struct memory_store *self, struct memory_call *call)
 
         tuple.count = is_shadow ? passed : tuple.count;
         self->answers[i].states = self->states + states;
-        self->answers[i].admitted = limit_table_decide(self->memory->limits, &tuple, store_us(self->memory),
-                                                       self->work, self->states + states);
+        self->answers[i].admitted =
+            limit_table_decide(self->memory->limits, &tuple, self->owner, store_us(self->memory), self->work,
+                               self->states + states);
         passed = is_shadow ? passed : self->answers[i].admitted;
         states += tuple.charge_count;
     }
     call->done.admit(call->arg, FAULT_NONE, self->answers, call->tuple_count);
+}
+
+static void carry_out_settle(struct memory_store *self, struct memory_call *call)
+{
+    if (call->call.is_cancelled) /* its settlements may be gone */
+        return;
+    self->was_held =
+        make_room(self->was_held, &self->was_held_room, call->settlement_count, sizeof(*self->was_held));
+    for (size_t i = 0; i < call->settlement_count; i++)
+        self->was_held[i] = limit_table_settle(self->memory->limits, &call->settlements[i], self->owner,
+                                               store_us(self->memory));
+    call->done.settle(call->arg, FAULT_NONE, self->was_held, call->settlement_count);
 }
 
 static void carry_out_lookup(struct memory_store *self, struct memory_call *call)
@@ -492,6 +523,7 @@ static void carry_out_call(struct memory_store *self, struct memory_call *call)
 {
     switch (call->operation) {
     case OP_ADMIT: carry_out_admit(self, call); break;
+    case OP_SETTLE: carry_out_settle(self, call); break;
     case OP_LOOKUP: carry_out_lookup(self, call); break;
     case OP_FILL: carry_out_fill(self, call); break;
     case OP_RELEASE: carry_out_release(self, call); break;
@@ -560,6 +592,7 @@ static void free_handle(struct store *store)
     free(self->answers);
     free(self->states);
     free(self->work);
+    free(self->was_held);
     free(self);
 }
 
@@ -579,6 +612,7 @@ static void heed(struct store *store, const struct admit_tuple *tuples, size_t c
 static const struct store_ops memory_ops = {
     .admit = start_admit,
     .heed = heed,
+    .settle = start_settle,
     .lookup = start_lookup,
     .fill = start_fill,
     .release = start_release,
@@ -601,6 +635,7 @@ struct store *store_memory_join(struct store_memory *memory, struct loop *loop)
     atomic_init(&self->store.is_pushed, true);
     self->memory = memory;
     self->loop = loop;
+    digest_random(&self->owner, sizeof(self->owner));
     task_init(&self->carry_out, LOOP_DECIDE, carry_out, self);
     self->inbox = must_alloc(sizeof(*self->inbox));
     self->inbox->letter.deliver = deliver_wakes;

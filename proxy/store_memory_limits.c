@@ -34,6 +34,7 @@ struct tracked_key {
     unsigned char principal[16];
     uint64_t rule_print; /* of the limit's name: a reload keeps what was counted */
     struct budget budget;
+    struct holds holds;
     struct limit_shard *shard;
 };
 
@@ -71,6 +72,7 @@ static void free_key(struct expiry_node *node)
 
     key->shard->runs -= room_of(&key->budget);
     free(ring_of(&key->budget));
+    free(key->holds.heap);
     free(key);
 }
 
@@ -183,17 +185,33 @@ static void start_from_report(struct limit_shard *shard, const struct limit_char
         work->budget = reported;
 }
 
-/* Copies the budget and brings it to the present; an ended one counts as never seen. The copy has the same
- * ring, into which nothing is written before a charge. */
+/* What has ended is dropped for good, whatever is decided. */
+static int64_t held_now(struct tracked_key *key, int64_t now_us)
+{
+    if (key == NULL)
+        return 0;
+    holds_drop_ended(&key->holds, now_us);
+    return key->holds.units;
+}
+
+/* As it was stored; an ended one counts as never seen. */
+static struct budget stored_budget(const struct limit_charge *charge, int64_t now_us,
+                                   const struct limit_work *work)
+{
+    if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
+        return work->tracked->budget;
+    return (struct budget){.algorithm = charge->terms->algorithm};
+}
+
+/* Copies the budget and brings it to the present. The copy has the same ring, into which nothing is written before a charge. */
 static void load_budget(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
                         struct limit_work *work)
 {
     const struct limit_terms *terms = charge->terms;
 
-    work->budget = (struct budget){.algorithm = terms->algorithm};
     work->tracked = find(shard_of(table, work->hash), charge->principal, work);
-    if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
-        work->budget = work->tracked->budget;
+    work->budget = stored_budget(charge, now_us, work);
+    work->held = terms->lease_us > 0 ? held_now(work->tracked, now_us) : 0;
     work->must_keep = budget_advance(&work->budget, terms, now_us);
     start_from_report(shard_of(table, work->hash), charge, now_us, work);
 }
@@ -209,6 +227,15 @@ static void charge_budget(struct budget *budget, int64_t units)
     budget_charge(budget, units);
 }
 
+/* And a second, as all that is kept. */
+static void keep_while_held(struct tracked_key *key)
+{
+    int64_t until_us = key->holds.last_end_us + LIMIT_TTL_SLACK_MS * LIMIT_US_PER_MS;
+
+    if (key->holds.count > 0 && key->node.expires_at < until_us)
+        key->node.expires_at = until_us;
+}
+
 static void store_budget(struct tracked_key *key, const struct limit_charge *charge, int64_t now_us,
                          const struct limit_work *work)
 {
@@ -220,6 +247,7 @@ static void store_budget(struct tracked_key *key, const struct limit_charge *cha
         free(ring_of(&key->budget));
     key->budget = work->budget;
     key->node.expires_at = now_us + budget_ttl_ms(&work->budget, terms, now_us) * 1000;
+    keep_while_held(key);
 }
 
 static void forget_soonest(struct limit_shard *shard)
@@ -230,8 +258,8 @@ static void forget_soonest(struct limit_shard *shard)
     free_key(forgotten);
 }
 
-static void track_key(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
-                      const struct limit_work *work)
+static struct tracked_key *track_key(struct limit_table *table, const struct limit_charge *charge,
+                                     int64_t now_us, const struct limit_work *work)
 {
     struct limit_shard *shard = shard_of(table, work->hash);
     struct tracked_key *key = must_alloc(sizeof(*key));
@@ -245,6 +273,7 @@ static void track_key(struct limit_table *table, const struct limit_charge *char
     key->node.hash = work->hash;
     store_budget(key, charge, now_us, work);
     expiry_map_add(&shard->keys, &key->node);
+    return key;
 }
 
 /* Once nobody points to a key any more. */
@@ -262,45 +291,151 @@ static void bound_rings(struct limit_table *table, const struct limit_work *work
 static void store_budgets(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
                           bool is_charged, struct limit_work *work)
 {
-    for (size_t i = 0; i < tuple->charge_count; i++)
+    for (size_t i = 0; i < tuple->charge_count; i++) {
+        if (tuple->charges[i].takes_hold && !work[i].must_keep) /* nothing was charged to it */
+            work[i].budget = stored_budget(&tuple->charges[i], now_us, &work[i]);
         if (work[i].tracked != NULL && (is_charged || work[i].must_keep))
             store_budget(work[i].tracked, &tuple->charges[i], now_us, &work[i]);
+    }
     for (size_t i = 0; i < tuple->charge_count; i++)
         if (work[i].tracked == NULL && is_charged)
             track_key(table, &tuple->charges[i], now_us, &work[i]);
     bound_rings(table, work, tuple->charge_count);
 }
 
-static void describe(const struct limit_charge *charge, const struct budget *budget, int64_t now_us,
+/* ---- holds ---- */
+
+static bool take_hold(struct tracked_key *key, const struct limit_charge *charge, struct hold_token token,
+                      int64_t now_us)
+{
+    bool was_held = holds_take(&key->holds, token, charge->cost, now_us + charge->terms->lease_us);
+
+    keep_while_held(key);
+    return was_held;
+}
+
+static void make_room_for_holds(struct tracked_key *key, int64_t more)
+{
+    uint32_t room = holds_room_wanted(&key->holds, more);
+
+    if (room > 0)
+        free(holds_move(&key->holds, must_alloc(holds_memory_bytes(room)), room));
+}
+
+/* The keys are looked for anew: making room for one may have freed another. */
+static void take_holds(struct limit_table *table, const struct admit_tuple *tuple, uint64_t owner,
+                       int64_t passing, int64_t now_us, const struct limit_work *work)
+{
+    for (size_t i = 0; i < tuple->charge_count && passing > 0; i++) {
+        const struct limit_charge *charge = &tuple->charges[i];
+        struct tracked_key *key =
+            charge->takes_hold ? find(shard_of(table, work[i].hash), charge->principal, &work[i]) : NULL;
+
+        if (key == NULL)
+            continue;
+        make_room_for_holds(key, passing);
+        for (int64_t n = 0; n < passing; n++)
+            take_hold(key, charge, (struct hold_token){owner, (uint64_t)(charge->first_hold + n)}, now_us);
+    }
+}
+
+static bool renew_hold(struct limit_table *table, const struct limit_charge *charge, struct hold_token token,
+                       int64_t now_us, struct limit_work *work)
+{
+    struct tracked_key *key = work->tracked;
+
+    if (key == NULL || key->node.expires_at <= now_us) {
+        work->budget = stored_budget(charge, now_us, work);
+        if (key == NULL)
+            key = track_key(table, charge, now_us, work);
+        else
+            store_budget(key, charge, now_us, work);
+    }
+    make_room_for_holds(key, 1);
+    return take_hold(key, charge, token, now_us);
+}
+
+static bool end_hold(const struct hold_settlement *settlement, struct hold_token token, int64_t now_us,
+                     struct limit_work *work)
+{
+    const struct limit_charge *charge = &settlement->charge;
+    int64_t owing;
+
+    if (work->tracked == NULL || !holds_end(&work->tracked->holds, token))
+        return false;
+    if (settlement->charged == 0)
+        return true;
+    owing = budget_owing(&work->budget, charge->terms, settlement->charged);
+    if (owing > 0)
+        charge_budget(&work->budget, owing);
+    if (owing > 0 || work->must_keep)
+        store_budget(work->tracked, charge, now_us, work);
+    return true;
+}
+
+bool limit_table_settle(struct limit_table *table, const struct hold_settlement *settlement, uint64_t owner,
+                        int64_t now_us)
+{
+    const struct limit_charge *charge = &settlement->charge;
+    struct hold_token token = {owner, (uint64_t)charge->first_hold};
+    struct limit_work work;
+    struct limit_shard *shard;
+    bool was_held;
+
+    name_key(table, charge->principal, charge->rule->name, &work);
+    shard = shard_of(table, work.hash);
+    pthread_mutex_lock(&shard->lock);
+    load_budget(table, charge, now_us, &work);
+    was_held = settlement->charged == SETTLE_RENEW ? renew_hold(table, charge, token, now_us, &work)
+                                                   : end_hold(settlement, token, now_us, &work);
+    bound_rings(table, &work, 1);
+    pthread_mutex_unlock(&shard->lock);
+    return was_held;
+}
+
+/* ---- deciding ---- */
+
+static void describe(const struct limit_charge *charge, int64_t now_us, const struct limit_work *work,
                      struct limit_state *out)
 {
     const struct limit_terms *terms = charge->terms;
-    int64_t retry_us = budget_retry_us(budget, terms, charge->cost, now_us);
+    int64_t retry_us = allowance_retry_us(&work->budget, terms, work->held, charge->cost, now_us);
 
-    out->available = budget_available(budget, terms);
-    out->reset_us = budget_reset_us(budget, terms, now_us);
+    out->available = allowance_available(&work->budget, terms, work->held);
+    out->reset_us = budget_reset_us(&work->budget, terms, now_us);
     out->never = retry_us == LIMIT_NEVER;
-    out->retry_after_us = out->never ? 0 : retry_us;
+    out->is_unforeseen = retry_us == LIMIT_UNFORESEEN;
+    out->retry_after_us = retry_us > 0 ? retry_us : 0;
 }
 
-int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
-                           struct limit_work *work, struct limit_state *states_out)
+/* In the copies; what is kept is written once all limits are described. */
+static void take(const struct limit_charge *charge, int64_t passing, struct limit_work *work)
+{
+    if (passing > 0 && charge->takes_hold)
+        work->held += passing * charge->cost;
+    else if (passing > 0)
+        charge_budget(&work->budget, passing * charge->cost);
+}
+
+int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, uint64_t owner,
+                           int64_t now_us, struct limit_work *work, struct limit_state *states_out)
 {
     unsigned shards = name_keys(table, tuple, work);
     int64_t passing = tuple->count;
 
     lock_shards(table, shards);
     for (size_t i = 0; i < tuple->charge_count; i++) {
+        const struct limit_charge *charge = &tuple->charges[i];
 
-        load_budget(table, &tuple->charges[i], now_us, &work[i]);
-        passing = budget_passing(&work[i].budget, tuple->charges[i].terms, tuple->charges[i].cost, passing);
+        load_budget(table, charge, now_us, &work[i]);
+        passing = allowance_passing(&work[i].budget, charge->terms, work[i].held, charge->cost, passing);
     }
     for (size_t i = 0; i < tuple->charge_count; i++) {
-        if (passing > 0)
-            charge_budget(&work[i].budget, passing * tuple->charges[i].cost);
-        describe(&tuple->charges[i], &work[i].budget, now_us, &states_out[i]);
+        take(&tuple->charges[i], passing, &work[i]);
+        describe(&tuple->charges[i], now_us, &work[i], &states_out[i]);
     }
     store_budgets(table, tuple, now_us, passing > 0, work);
+    take_holds(table, tuple, owner, passing, now_us, work);
     unlock_shards(table, shards);
     return passing;
 }

@@ -10,7 +10,8 @@
 #ifndef WEIR_STORE_MEMORY_LIMITS_H
 #define WEIR_STORE_MEMORY_LIMITS_H
 
-#include "budget.h"
+#include "allowance.h"
+#include "holds.h"
 #include "store.h"
 
 struct limit_table;
@@ -19,6 +20,7 @@ struct tracked_key;
 struct limit_work { /* room to decide one charge in; its content is the table's own */
     struct tracked_key *tracked;
     struct budget budget;
+    int64_t held;
     uint64_t hash, rule_print;
     bool must_keep;
 };
@@ -26,9 +28,14 @@ struct limit_work { /* room to decide one charge in; its content is the table's 
 struct limit_table *limit_table_new(size_t max_keys);
 void limit_table_free(struct limit_table *table);
 
-/* Returns how many of tuple->count pass, and writes tuple->charge_count states. `work` has as many places. */
-int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, int64_t now_us,
-                           struct limit_work *work, struct limit_state *states_out);
+/* Returns how many of tuple->count pass, and writes tuple->charge_count states. `work` has as many places. Holds get tokens of
+ * `owner`. */
+int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *tuple, uint64_t owner,
+                           int64_t now_us, struct limit_work *work, struct limit_state *states_out);
+
+/* Was it held? */
+bool limit_table_settle(struct limit_table *table, const struct hold_settlement *settlement, uint64_t owner,
+                        int64_t now_us);
 
 /* Another store said that so much is left of a limit now: a key is decided from there on, unless more of it was used here. What was heard
  * of the last so many keys is remembered: a table of a fixed size, made when something is heard for the first time. */

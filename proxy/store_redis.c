@@ -7,10 +7,12 @@
 #include "store_redis.h"
 
 #include "clock.h"
+#include "digest.h"
 #include "log.h"
 #include "entry.h"
 #include "memory.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -229,6 +231,7 @@ static void heed_nobody(struct store *handle, const struct admit_tuple *tuples, 
 static const struct store_ops redis_store_ops = {
     .admit = redis_store_admit,
     .heed = heed_nobody,
+    .settle = redis_store_settle,
     .lookup = redis_store_lookup,
     .fill = redis_store_fill,
     .release = redis_store_release,
@@ -239,6 +242,15 @@ static const struct store_ops redis_store_ops = {
     .reset_limit = redis_store_reset_limit,
     .free = free_handle,
 };
+
+/* No other handle of any process has this one. */
+static void name_owner(char out[HOLD_OWNER_BYTES + 1])
+{
+    uint64_t number;
+
+    digest_random(&number, sizeof(number));
+    snprintf(out, HOLD_OWNER_BYTES + 1, "%016" PRIx64, number);
+}
 
 struct store *store_redis_join(struct store_redis *shared, struct loop *loop)
 {
@@ -252,6 +264,7 @@ struct store *store_redis_join(struct store_redis *shared, struct loop *loop)
     store->shared = shared;
     store->loop = loop;
     store->stats = stats_join();
+    name_owner(store->owner);
     store->mailbox = must_alloc(sizeof(*store->mailbox));
     atomic_init(&store->mailbox->refs, 1);
     store->mailbox->store = store;
@@ -293,6 +306,7 @@ static void copy_settings(struct store_redis *shared, const struct settings *set
     shared->reset_channel = name_under(own->prefix, ":reset");
     shared->plan_prefix = name_under(own->prefix, ":p:{");
     shared->limit_prefix = name_under(own->prefix, ":l:{");
+    shared->holds_prefix = name_under(own->prefix, ":h:{");
     shared->max_entry_bytes = LEAST_MAX_ENTRY_BYTES;
     for (size_t i = 0; i < settings->route_count; i++) {
         const struct cache_rule *cache = settings->routes[i].cache;
@@ -319,8 +333,8 @@ static int64_t read_up(void *arg)
 
 static void open_stats(struct store_redis *shared)
 {
-    static const char *const names[OP_KINDS] = {"admit",      "lookup",    "fill",       "release", "renew",
-                                                "invalidate", "read_plan", "write_plan", "reset"};
+    static const char *const names[OP_KINDS] = {"admit", "settle",     "lookup",    "fill",       "release",
+                                                "renew", "invalidate", "read_plan", "write_plan", "reset"};
 
     for (int kind = 0; kind < OP_KINDS; kind++) {
         shared->durations[kind] = stats_series(STATS_store_duration, (const char *const[]){names[kind]});
@@ -341,6 +355,7 @@ struct store_redis *store_redis_new(const struct settings *settings, struct near
     copy_settings(shared, settings);
     shared->scripts = (struct store_scripts){
         .admit = redis_script_find("admit"),
+        .settle = redis_script_find("settle"),
         .lookup = redis_script_find("lookup"),
         .fill = redis_script_find("fill"),
         .release = redis_script_find("release"),
@@ -372,6 +387,7 @@ void store_redis_free(struct store_redis *shared)
     free(shared->reset_channel);
     free(shared->plan_prefix);
     free(shared->limit_prefix);
+    free(shared->holds_prefix);
     known_plans_free(shared->plans);
     free(shared);
 }

@@ -2,6 +2,8 @@
  *
  * store_redis.c        the process's part, the handles of its workers, the life of an operation
  * store_redis_admit.c  limit decisions: a batch cut into script calls, and joined again
+ * store_redis_settle.c likewise: what becomes of holds
+ * store_redis_limit_keys.h  where Redis keeps what of a limit
  * store_redis_cache.h  what concerns entries: store_redis_lookup.c, store_redis_load.c
  * store_redis_plans.c  callers' plans, and limits that are reset by hand
  * store_redis_push.c   the thread that hears what other nodes do
@@ -17,11 +19,14 @@
 
 #include <pthread.h>
 
+enum { HOLD_OWNER_BYTES = 16 };
+
 struct push;
 struct mailbox;
 
 enum store_op_kind {
     OP_ADMIT,
+    OP_SETTLE,
     OP_LOOKUP,
     OP_FILL,
     OP_RELEASE,
@@ -34,7 +39,7 @@ enum store_op_kind {
 };
 
 struct store_scripts {
-    const struct lua_script *admit, *lookup, *fill, *release, *invalidate, *plan, *reset;
+    const struct lua_script *admit, *settle, *lookup, *fill, *release, *invalidate, *plan, *reset;
 };
 
 struct store_redis { /* everything but the list is fixed before a second thread knows it */
@@ -44,7 +49,7 @@ struct store_redis { /* everything but the list is fixed before a second thread 
     struct store_scripts scripts;
     size_t max_entry_bytes; /* of an encoded entry */
     char *tags_key, *wake_channel, *invalidation_channel, *reset_channel;
-    char *plan_prefix, *limit_prefix; /* of keys, up to the principal */
+    char *plan_prefix, *limit_prefix, *holds_prefix; /* of keys, up to the principal */
     stats_id durations[OP_KINDS], faults[OP_KINDS][3], reconnects;
 
     pthread_mutex_t lock; /* over the handles' list and is_pushed */
@@ -65,7 +70,8 @@ struct redis_store { /* the handle of one worker */
     struct stats *stats;
     struct redis_op *ops; /* under way */
     bool was_up;
-    size_t orphans; /* of the ops: locks that could not be given back yet */
+    char owner[HOLD_OWNER_BYTES + 1]; /* of this handle's holds, in hexadecimal */
+    size_t orphans;                   /* of the ops: locks that could not be given back yet */
 };
 
 /* An operation under way; each kind embeds it first. Freed, with `drop` before, when its answer was
@@ -111,6 +117,8 @@ void push_stop(struct push **push);
 /* The operations, for the table of struct store_ops. */
 struct store_call *redis_store_admit(struct store *, const struct admit_tuple *, size_t count, admit_done *,
                                      void *arg);
+struct store_call *redis_store_settle(struct store *, const struct hold_settlement *, size_t count,
+                                      settle_done *, void *arg);
 struct store_call *redis_store_lookup(struct store *, const struct lookup_ask *, lookup_done *, void *arg);
 struct store_call *redis_store_fill(struct store *, const struct key32 *, struct load_token, struct object *,
                                     const struct lifetimes *, fill_done *, void *arg);

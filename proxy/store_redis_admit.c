@@ -9,13 +9,12 @@
 #include "admit_wire.h"
 #include "check.h"
 #include "memory.h"
+#include "store_redis_limit_keys.h"
 
 #include <stdlib.h>
 
 enum {
-    TUPLES_PER_CALL = 64,
-    CHARGES_PER_CALL = 256, /* of all its tuples, unless one alone has more */
-    KEY_SLOTS = 1024,       /* above twice the keys that a call can have */
+    TUPLES_PER_CALL = 64, /* with LIMIT_CHARGES_PER_CALL in all, which one alone never has */
 };
 
 struct admit_part {
@@ -37,70 +36,6 @@ struct admit_op {
     void *arg;
 };
 
-/* ---- keys: each once ---- */
-
-struct limit_keys {
-    const struct limit_charge *charges[CHARGES_PER_CALL];
-    char readings[CHARGES_PER_CALL]; /* admit_wire_reading() */
-    size_t count;
-    uint16_t slots[KEY_SLOTS]; /* 1-based; 0: free */
-};
-
-/* The name counts, not the rule's address: after a reload two rules may stand for one limit. */
-static bool is_same_key(const struct limit_charge *a, const struct limit_charge *b)
-{
-    return memcmp(a->principal, b->principal, sizeof(a->principal)) == 0 &&
-           (a->rule == b->rule || strcmp(a->rule->name, b->rule->name) == 0);
-}
-
-static size_t slot_of(const struct limit_charge *charge)
-{
-    uint32_t hash;
-
-    memcpy(&hash, charge->principal, sizeof(hash)); /* a digest already */
-    for (const char *name = charge->rule->name; *name != '\0'; name++)
-        hash = hash * 31 + (unsigned char)*name;
-    return hash % KEY_SLOTS;
-}
-
-static size_t key_place(struct limit_keys *keys, const struct limit_charge *charge)
-{
-    size_t slot = slot_of(charge);
-
-    while (keys->slots[slot] != 0 && !is_same_key(keys->charges[keys->slots[slot] - 1], charge))
-        slot = (slot + 1) % KEY_SLOTS;
-    if (keys->slots[slot] == 0) {
-        keys->readings[keys->count] = ADMIT_WIRE_WHOLE;
-        keys->charges[keys->count++] = charge;
-        keys->slots[slot] = (uint16_t)keys->count;
-    }
-    return keys->slots[slot] - 1u;
-}
-
-static void add_key(struct redis_words *words, const char *prefix, const struct limit_charge *charge,
-                    char *room, size_t room_bytes)
-{
-    char principal[PRINCIPAL_HEX_BYTES + 1] = {0};
-    int len;
-
-    principal_write(charge->principal, principal);
-    len = snprintf(room, room_bytes, "%s:l:{%s}:%s", prefix, principal, charge->rule->name);
-    CHECK(len > 0 && (size_t)len < room_bytes);
-    redis_words_add(words, slice_of(room, (size_t)len));
-}
-
-static size_t longest_key(const char *prefix, const struct limit_keys *keys)
-{
-    size_t longest = 0;
-
-    for (size_t i = 0; i < keys->count; i++) {
-        size_t len = strlen(keys->charges[i]->rule->name);
-
-        longest = len > longest ? len : longest;
-    }
-    return strlen(prefix) + sizeof(":l:{}:") + PRINCIPAL_HEX_BYTES + longest;
-}
-
 /* ---- the command ---- */
 
 static size_t write_batch(const struct admit_part *part, struct limit_keys *keys, char *out)
@@ -113,11 +48,9 @@ static size_t write_batch(const struct admit_part *part, struct limit_keys *keys
         len += admit_wire_tuple(tuple->count, tuple->charge_count, out + len);
         for (size_t j = 0; j < tuple->charge_count; j++) {
             const struct limit_charge *charge = &tuple->charges[j];
-            size_t place = key_place(keys, charge);
 
-            if (admit_wire_reading(charge->terms) == ADMIT_WIRE_LOG)
-                keys->readings[place] = ADMIT_WIRE_LOG;
-            len += admit_wire_charge(2 + place, charge->terms, charge->cost, out + len);
+            len += admit_wire_charge(limit_keys_place(keys, charge), charge->terms, charge->cost,
+                                     charge->takes_hold ? charge->first_hold : ADMIT_WIRE_NO_HOLD, out + len);
         }
     }
     return len;
@@ -126,25 +59,19 @@ static size_t write_batch(const struct admit_part *part, struct limit_keys *keys
 static bool compose(void *arg, struct redis_words *words)
 {
     const struct admit_part *part = arg;
-    const struct store_redis *shared = part->op->op.store->shared;
-    char batch[TUPLES_PER_CALL * ADMIT_WIRE_TUPLE_BYTES + CHARGES_PER_CALL * ADMIT_WIRE_CHARGE_BYTES];
+    const struct redis_store *store = part->op->op.store;
+    char batch[TUPLES_PER_CALL * ADMIT_WIRE_TUPLE_BYTES + LIMIT_CHARGES_PER_CALL * ADMIT_WIRE_CHARGE_BYTES];
     struct limit_keys keys = {.count = 0};
-    size_t batch_len, room_bytes;
-    char *room;
+    size_t batch_len;
 
     if (part->op->op.call.is_cancelled)
         return false; /* the tuples may be gone */
     batch_len = write_batch(part, &keys, batch);
-    redis_words_add_int(words, (int64_t)keys.count + 1);
-    words_add_text(words, shared->tags_key);
-    room_bytes = longest_key(shared->settings.prefix, &keys);
-    room = must_alloc(room_bytes);
-    for (size_t i = 0; i < keys.count; i++)
-        add_key(words, shared->settings.prefix, keys.charges[i], room, room_bytes);
-    free(room);
-    words_add_begin(words, shared->near);
+    limit_keys_write(&keys, store->shared->tags_key, store->shared->settings.prefix, words);
+    words_add_begin(words, store->shared->near);
     redis_words_add(words, slice_of(batch, batch_len));
     redis_words_add(words, slice_of(keys.readings, keys.count));
+    words_add_text(words, store->owner);
     return true;
 }
 
@@ -226,7 +153,7 @@ static size_t part_size(const struct admit_op *op, size_t first)
     size_t count = 0, charges = 0, whole;
 
     while (first + count < op->count && count < TUPLES_PER_CALL &&
-           charges + op->tuples[first + count].charge_count <= CHARGES_PER_CALL)
+           charges + op->tuples[first + count].charge_count <= LIMIT_CHARGES_PER_CALL)
         charges += op->tuples[first + count++].charge_count;
     for (whole = count; whole > 0 && is_shadow(op, first + whole);)
         whole--;

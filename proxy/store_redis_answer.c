@@ -1,5 +1,6 @@
 /* Store redis answer: see store_redis_answer.h. */
 #include "store_redis_answer.h"
+#include "limit_numbers.h"
 
 /* ---- small things ---- */
 
@@ -157,10 +158,11 @@ static bool read_state(struct redis_reply *const *numbers, struct limit_state *o
 
     if (!read_number(numbers[0], 0, STORE_LAST_US * 2, &out->available) ||
         !read_number(numbers[1], 0, STORE_LAST_US * 2, &out->reset_us) ||
-        !read_number(numbers[2], -1, STORE_LAST_US * 2, &retry_us))
+        !read_number(numbers[2], LIMIT_UNFORESEEN, STORE_LAST_US * 2, &retry_us))
         return false;
-    out->never = retry_us == -1;
-    out->retry_after_us = out->never ? 0 : retry_us;
+    out->never = retry_us == LIMIT_NEVER;
+    out->is_unforeseen = retry_us == LIMIT_UNFORESEEN;
+    out->retry_after_us = retry_us > 0 ? retry_us : 0;
     return true;
 }
 
@@ -185,6 +187,22 @@ bool answer_read_admit(const struct redis_reply *result, const struct admit_tupl
                 return false;
     }
     return at == result->count;
+}
+
+/* ---- settle ---- */
+
+bool answer_read_settle(const struct redis_reply *result, bool *was_held, size_t count)
+{
+    if (result->kind != REDIS_LIST || result->count != count)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        int64_t number;
+
+        if (!read_number(result->items[i], 0, 1, &number))
+            return false;
+        was_held[i] = number == 1;
+    }
+    return true;
 }
 
 /* ---- lookup ---- */

@@ -36,6 +36,9 @@ int64_t answer_epoch(const struct redis_reply *reply); /* of one that answer_rea
 bool answer_read_admit(const struct redis_reply *result, const struct admit_tuple *tuples, size_t count,
                        struct admit_answer *answers);
 
+/* One word for each of `count` holds: was it held? */
+bool answer_read_settle(const struct redis_reply *result, bool *was_held, size_t count);
+
 struct lookup_reply {
     enum lookup_kind kind;
     struct load_token token; /* zero: none */

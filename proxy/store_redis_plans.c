@@ -48,14 +48,13 @@ static struct store_call *run(struct plan_op *op, const struct lua_script *scrip
     return &op->op.call;
 }
 
-/* One key: `begin`, the principal, `end`. */
+/* `begin`, the principal, and the rest. */
 static void add_key(struct redis_words *words, const char *begin, const struct plan_op *op,
                     const char *middle, const char *end)
 {
     char principal[PRINCIPAL_HEX_BYTES];
 
     principal_write(op->principal, principal);
-    redis_words_add_int(words, 1);
     redis_words_add(words, slice_text(begin));
     redis_words_add_more(words, slice_of(principal, sizeof(principal)));
     redis_words_add_more(words, slice_text(middle));
@@ -68,6 +67,7 @@ static bool compose_read(void *arg, struct redis_words *words)
 {
     const struct plan_op *op = arg;
 
+    redis_words_add_int(words, 1);
     add_key(words, op->op.store->shared->plan_prefix, op, "}", "");
     words_add_text(words, "get");
     return true;
@@ -99,6 +99,7 @@ static bool compose_write(void *arg, struct redis_words *words)
 {
     const struct plan_op *op = arg;
 
+    redis_words_add_int(words, 1);
     add_key(words, op->op.store->shared->plan_prefix, op, "}", "");
     words_add_text(words, op->plan.len > 0 ? "set" : "del");
     if (op->plan.len > 0)
@@ -143,7 +144,9 @@ static bool compose_reset(void *arg, struct redis_words *words)
     const struct store_redis *shared = op->op.store->shared;
     char principal[PRINCIPAL_HEX_BYTES];
 
+    redis_words_add_int(words, 2);
     add_key(words, shared->limit_prefix, op, "}:", op->limit);
+    add_key(words, shared->holds_prefix, op, "}:", op->limit);
     words_add_text(words, shared->reset_channel);
     principal_write(op->principal, principal);
     redis_words_add(words, slice_of(principal, sizeof(principal)));

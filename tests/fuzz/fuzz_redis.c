@@ -25,10 +25,11 @@ static void read_answers(const struct redis_reply *reply)
     struct admit_answer answers[2] = {{0, states}, {0, states + 2}};
     struct lookup_reply lookup;
     enum fill_result filled;
-    bool held;
+    bool held, was_held[2];
     int64_t epoch;
 
     answer_read_admit(reply, tuples, 2, answers);
+    answer_read_settle(reply, was_held, 2);
     answer_read_lookup(reply, &lookup);
     answer_read_fill(reply, &filled);
     answer_read_held(reply, &held);

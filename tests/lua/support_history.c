@@ -2,6 +2,8 @@
  * that matter. */
 #include "support_admit.h"
 
+#include "admit_wire.h"
+
 #include <criterion/criterion.h>
 
 int64_t roll(struct dice *dice, int64_t sides)
@@ -23,6 +25,7 @@ static int64_t largest_limit(const struct limit_terms *terms, bool in_ms)
     case LIMIT_TOKEN_BUCKET: return LIMIT_EXACT / (ticks + 1);
     case LIMIT_SLIDING_LOG: return SLIDING_LOG_MAX_LIMIT;
     case LIMIT_FIXED_WINDOW: return LIMIT_EXACT;
+    case LIMIT_CONCURRENCY: return LIMIT_MOST_SLOTS;
     }
     return 1;
 }
@@ -46,6 +49,7 @@ static struct limit_terms roll_rule(struct dice *dice)
     static const int64_t windows_us[] = {1,        1000,        7000,           250000,
                                          333333,   1000000,     2500000,        60000000,
                                          60000000, 86400000000, 31622400000000, LIMIT_MAX_US};
+    static const int64_t leases_us[] = {1, 1000, 300000, 2000000, 60000000};
     struct limit_terms terms;
 
     do {
@@ -60,6 +64,8 @@ static struct limit_terms roll_rule(struct dice *dice)
             terms.calendar = roll(dice, 2) == 0 ? CALENDAR_WEEK : CALENDAR_MONTH;
             terms.window_us = (terms.calendar == CALENDAR_WEEK ? 7 : 31) * INT64_C(86400000000);
         }
+        if (terms.algorithm == LIMIT_CONCURRENCY || roll(dice, 3) == 0)
+            terms.lease_us = leases_us[roll(dice, sizeof(leases_us) / sizeof(*leases_us))];
         terms.tick_us = budget_tick(&terms);
     } while (terms.tick_us == 0);
     return terms;
@@ -69,6 +75,8 @@ void history_begin(struct history *history, uint64_t seed)
 {
     history->dice.state = seed;
     history->promised_us = 0;
+    history->next_hold = 1;
+    history->held_count = 0;
     history->now_us = INT64_C(1764000000000000) + roll(&history->dice, INT64_C(1) << 40);
     for (size_t i = 0; i < WORLD_KEYS; i++)
         history->rules[i] = roll_rule(&history->dice);
@@ -157,12 +165,65 @@ void history_request(struct history *history, struct request *request)
         charge->key = (first + j) % WORLD_KEYS;
         charge->terms = history->rules[charge->key];
         charge->cost = roll_cost(dice, limit_capacity(&charge->terms));
+        charge->takes_hold =
+            charge->terms.algorithm == LIMIT_CONCURRENCY || (charge->terms.lease_us > 0 && roll(dice, 4) > 0);
+        charge->first_hold = history->next_hold;
     }
+    history->next_hold += request->count;
+}
+
+static int64_t roll_charged(struct dice *dice, int64_t held)
+{
+    switch (roll(dice, 7)) {
+    case 0:
+    case 1: return SETTLE_WIRE_RENEW;
+    case 2: return 0;
+    case 3: return held;
+    case 4: return held < LIMIT_EXACT ? held + 1 : held; /* more than it held */
+    case 5: return 1 + roll(dice, LIMIT_EXACT);
+    default: return roll(dice, held + 1);
+    }
+}
+
+/* What is settled stays in the list for a while: it may be settled again. */
+bool history_settlement(struct history *history, struct request *request)
+{
+    struct dice *dice = &history->dice;
+
+    if (history->held_count == 0)
+        return false;
+    *request = (struct request){.charge_count = 1, .settles = true};
+    request->charges[0] = history->held[roll(dice, (int64_t)history->held_count)];
+    request->charged = roll_charged(dice, request->charges[0].cost);
+    if (request->charges[0].terms.algorithm == LIMIT_CONCURRENCY && request->charged > 0)
+        request->charged = 0;
+    return true;
+}
+
+static void remember_hold(struct history *history, const struct charge *charge, int64_t passing)
+{
+    size_t place = history->held_count < HISTORY_HOLDS ? history->held_count++
+                                                       : (size_t)roll(&history->dice, HISTORY_HOLDS);
+
+    history->held[place] = *charge;
+    history->held[place].first_hold += roll(&history->dice, passing);
+}
+
+static int64_t passing_of(const struct request *request, const struct outcome *outcome, size_t j)
+{
+    return j < enforced_count(request) ? outcome->passing : outcome->shadow_passing[j];
 }
 
 void history_heard(struct history *history, const struct request *request, const struct outcome *outcome)
 {
-    for (size_t j = 0; j < request->charge_count; j++)
+    for (size_t j = 0; j < request->charge_count && !request->settles; j++) {
+        const struct charge *charge = &request->charges[j];
+        int64_t passing = passing_of(request, outcome, j);
+        if (charge->takes_hold && passing > 0)
+            remember_hold(history, charge, passing);
+        if (charge->takes_hold && roll(&history->dice, 4) == 0)
+            history->promised_us = history->now_us + charge->terms.lease_us;
         if (outcome->standings[j].retry_us > 0)
             history->promised_us = history->now_us + outcome->standings[j].retry_us;
+    }
 }

@@ -5,10 +5,15 @@
  *     sliding_log      all units of the last W, and k, are at most L
  *     token_bucket     what was taken, less what dripped in since, and k, is at most the burst
  *     fixed_window     all units of this unit of the calendar, and k, are at most L
+ *     concurrency      k is at most L
+ *
+ * and of a limit that holds, k is what all holds that have not ended take, and the request's own.
  *
  * Nothing is solved for: how many pass is counted one by one, available, reset and retry are searched for.
  * Time never runs backwards for a key: its time is that of its last admission, if that is later. */
 #include "support_admit.h"
+
+#include "admit_wire.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -102,6 +107,12 @@ static wide quotient_up(wide number, wide by)
     return (number + by - 1) / by;
 }
 
+/* Where more may be used than was held, another burst can be owed. */
+static wide most_missing(const struct limit_terms *terms)
+{
+    return terms->lease_us > 0 ? 2 * (wide)terms->burst : terms->burst;
+}
+
 /* The shortage as of the moment, by the rule that is asked. */
 static struct shortage drip(struct shortage was, const struct limit_terms *terms, int64_t at_us)
 {
@@ -109,8 +120,8 @@ static struct shortage drip(struct shortage was, const struct limit_terms *terms
     wide parts = was.token == token || was.token == 0 ? was.parts : quotient_up(was.parts, was.token) * token;
     wide ticks = at_us > was.at_us ? at_us / terms->tick_us - was.at_us / terms->tick_us : 0;
 
-    if (parts > terms->burst * token)
-        parts = terms->burst * token;
+    if (parts > most_missing(terms) * token)
+        parts = most_missing(terms) * token;
     parts -= terms->limit * ticks;
     return (struct shortage){parts > 0 ? parts : 0, token, at_us};
 }
@@ -148,6 +159,7 @@ static wide free_parts(const struct naive_key *key, const struct limit_terms *te
         *unit_out = ticks;
         return terms->burst * ticks - drip(shortage_of(key), terms, at_us).parts;
     case LIMIT_FIXED_WINDOW: return terms->limit - units_in_window_of(key, terms, at_us);
+    case LIMIT_CONCURRENCY: return terms->limit;
     }
     return 0;
 }
@@ -176,6 +188,7 @@ static int64_t units_remembered(const struct naive_key *key)
         shortage = shortage_of(key);
         return (int64_t)quotient_up(shortage.parts, shortage.token);
     case LIMIT_FIXED_WINDOW: return units_in_window_of(key, terms, at_us);
+    case LIMIT_CONCURRENCY: return 0;
     }
     return 0;
 }
@@ -203,7 +216,7 @@ static bool take_into_present(struct naive_key *key, const struct limit_terms *t
 
 static bool reinterpret(struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
 {
-    if (key->count == 0)
+    if (key->count == 0 || terms->algorithm == LIMIT_CONCURRENCY)
         return false;
     const struct limit_terms was = *last_terms(key);
     if (was.algorithm != terms->algorithm) {
@@ -264,16 +277,18 @@ static void admit(struct naive_key *key, const struct limit_terms *terms, int64_
 
 /* ---- searching for what the policies calculate ---- */
 
-static int64_t search_available(const struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
+static int64_t search_available(const struct naive_key *key, const struct limit_terms *terms, int64_t others,
+                                int64_t now_us)
 {
     wide unit, left = free_parts(key, terms, now_us, &unit);
 
+    left -= others * unit;
     return left > 0 ? (int64_t)(left / unit) : 0;
 }
 
 static int64_t horizon_us(const struct limit_terms *terms, int64_t now_us)
 {
-    return now_us + 4 * terms->window_us + limit_period_us(terms) + 2000;
+    return now_us + 4 * terms->window_us + 2 * limit_period_us(terms) + 2000;
 }
 
 static int64_t search_passing_us(const struct naive_key *key, const struct limit_terms *terms, int64_t cost,
@@ -293,13 +308,15 @@ static int64_t search_passing_us(const struct naive_key *key, const struct limit
 }
 
 static int64_t search_retry_us(const struct naive_key *key, const struct limit_terms *terms, int64_t cost,
-                               int64_t now_us)
+                               int64_t others, int64_t now_us)
 {
     if (cost > limit_capacity(terms))
         return LIMIT_NEVER;
-    if (passes(key, terms, cost, now_us))
+    if (cost + others > limit_capacity(terms))
+        return LIMIT_UNFORESEEN;
+    if (passes(key, terms, cost + others, now_us))
         return 0;
-    return search_passing_us(key, terms, cost, now_us) - now_us;
+    return search_passing_us(key, terms, cost + others, now_us) - now_us;
 }
 
 /* The end of the present window, the end of the oldest admission, or the next token. */
@@ -318,7 +335,8 @@ static int64_t search_reset_us(const struct naive_key *key, const struct limit_t
     case LIMIT_TOKEN_BUCKET:
         if (drip(shortage_of(key), terms, at_us).parts == 0)
             return 0;
-        return search_passing_us(key, terms, search_available(key, terms, now_us) + 1, now_us) - now_us;
+        return search_passing_us(key, terms, search_available(key, terms, 0, now_us) + 1, now_us) - now_us;
+    case LIMIT_CONCURRENCY: return 0;
     case LIMIT_FIXED_WINDOW:
         while (other_us - same_us > 1) {
             int64_t middle = same_us + (other_us - same_us) / 2;
@@ -335,13 +353,102 @@ static int64_t search_reset_us(const struct naive_key *key, const struct limit_t
 void naive_forget(struct naive_world *world)
 {
     for (size_t i = 0; i < WORLD_KEYS; i++)
-        world->keys[i].count = 0;
+        world->keys[i].count = world->keys[i].hold_count = 0;
 }
 
 static void copy_key(struct naive_key *to, const struct naive_key *from)
 {
     to->count = from->count;
     memcpy(to->list, from->list, from->count * sizeof(*from->list));
+}
+
+/* ---- holds ---- */
+
+/* What has ended is gone for good, also where the clock is set back. */
+static int64_t held(struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
+{
+    size_t kept = 0;
+    int64_t units = 0;
+
+    if (terms->lease_us == 0)
+        return 0;
+    for (size_t i = 0; i < key->hold_count; i++)
+        if (key->holds[i].ends_us > now_us) {
+            units += key->holds[i].units;
+            key->holds[kept++] = key->holds[i];
+        }
+    key->hold_count = kept;
+    return units;
+}
+
+static struct naive_hold *find_hold(struct naive_key *key, int64_t serial)
+{
+    for (size_t i = 0; i < key->hold_count; i++)
+        if (key->holds[i].serial == serial)
+            return &key->holds[i];
+    return NULL;
+}
+
+/* True: it was there already. */
+static bool hold(struct naive_key *key, const struct charge *charge, int64_t serial, int64_t now_us)
+{
+    struct naive_hold *found = find_hold(key, serial);
+
+    if (found != NULL) {
+        found->ends_us = now_us + charge->terms.lease_us;
+        return true;
+    }
+    if ((wide)held(key, &charge->terms, now_us) + charge->cost > LIMIT_EXACT)
+        return false;
+    cr_assert_lt(key->hold_count, NAIVE_MAX_HOLDS);
+    key->holds[key->hold_count++] =
+        (struct naive_hold){serial, charge->cost, now_us + charge->terms.lease_us};
+    return false;
+}
+
+/* What can be counted beside what is: see budget_owing(). */
+static int64_t room_for(const struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
+{
+    int64_t at_us = later(last_us(key), now_us);
+    wide token = terms->window_us / terms->tick_us;
+
+    switch (terms->algorithm) {
+    case LIMIT_SLIDING_WINDOW:
+        return later(0, most_weighable(terms) - units_in(key, terms->window_us, at_us / terms->window_us));
+    case LIMIT_SLIDING_LOG: return SLIDING_LOG_MAX_LIMIT - units_after(key, at_us - terms->window_us);
+    case LIMIT_TOKEN_BUCKET:
+        return (int64_t)((most_missing(terms) * token - drip(shortage_of(key), terms, at_us).parts) / token);
+    case LIMIT_FIXED_WINDOW: return LIMIT_EXACT - units_in_window_of(key, terms, at_us);
+    case LIMIT_CONCURRENCY: return 0;
+    }
+    return 0;
+}
+
+static bool settle(struct naive_key *key, const struct request *request, int64_t now_us)
+{
+    static struct naive_key view;
+    const struct charge *charge = &request->charges[0];
+    struct naive_hold *found;
+    int64_t owing;
+    bool must_keep;
+
+    held(key, &charge->terms, now_us);
+    if (request->charged == SETTLE_WIRE_RENEW)
+        return hold(key, charge, charge->first_hold, now_us);
+    found = find_hold(key, charge->first_hold);
+    if (found == NULL)
+        return false;
+    *found = key->holds[--key->hold_count];
+    if (request->charged == 0)
+        return true;
+    copy_key(&view, key);
+    must_keep = reinterpret(&view, &charge->terms, now_us);
+    owing = at_most(request->charged, room_for(&view, &charge->terms, now_us));
+    if (owing > 0)
+        admit(&view, &charge->terms, owing, now_us);
+    if (owing > 0 || must_keep)
+        copy_key(key, &view);
+    return true;
 }
 
 /* Some of the charges together; returns how many of `count` pass. */
@@ -359,20 +466,26 @@ static int64_t decide(struct naive_world *world, const struct charge *charges, s
     for (passing = 0; passing < count; passing++) {
         bool all_allow = true;
         for (size_t j = 0; j < charge_count; j++)
-            all_allow &= passes(&views[j], &charges[j].terms, charges[j].cost, now_us);
+            all_allow &= passes(
+                &views[j], &charges[j].terms,
+                charges[j].cost + held(&world->keys[charges[j].key], &charges[j].terms, now_us), now_us);
         if (!all_allow)
             break;
         for (size_t j = 0; j < charge_count; j++)
-            admit(&views[j], &charges[j].terms, charges[j].cost, now_us);
+            if (charges[j].takes_hold)
+                hold(&world->keys[charges[j].key], &charges[j], charges[j].first_hold + passing, now_us);
+            else
+                admit(&views[j], &charges[j].terms, charges[j].cost, now_us);
     }
     for (size_t j = 0; j < charge_count; j++) {
         const struct charge *charge = &charges[j];
-        if (passing > 0 || must_keep[j])
+        int64_t others = held(&world->keys[charge->key], &charge->terms, now_us);
+        if ((passing > 0 && !charge->takes_hold) || must_keep[j])
             copy_key(&world->keys[charge->key], &views[j]);
         standings[j] = (struct standing){
-            .available = search_available(&views[j], &charge->terms, now_us),
+            .available = search_available(&views[j], &charge->terms, others, now_us),
             .reset_us = search_reset_us(&views[j], &charge->terms, now_us),
-            .retry_us = search_retry_us(&views[j], &charge->terms, charge->cost, now_us),
+            .retry_us = search_retry_us(&views[j], &charge->terms, charge->cost, others, now_us),
         };
     }
     return passing;
@@ -383,6 +496,10 @@ void naive_admit(struct naive_world *world, const struct request *request, int64
 {
     size_t enforced = enforced_count(request);
 
+    if (request->settles) {
+        out->passing = settle(&world->keys[request->charges[0].key], request, now_us);
+        return;
+    }
     out->passing = decide(world, request->charges, enforced, request->count, now_us, out->standings);
     for (size_t j = enforced; j < request->charge_count; j++)
         out->shadow_passing[j] =

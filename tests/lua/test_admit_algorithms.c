@@ -5,6 +5,8 @@
 
 #include <criterion/criterion.h>
 
+enum { TIMED = 4 }; /* the algorithms that count over time come first */
+
 static struct redis_fixture fixture;
 static redisContext *redis;
 
@@ -25,7 +27,7 @@ TestSuite(admit_algorithms, .init = start, .fini = stop);
 
 #define MINUTE_US INT64_C(60000000)
 static const int64_t noon_us = INT64_C(1764504000000000);
-static const struct limit_terms ten[ALGORITHMS] = {
+static const struct limit_terms ten[TIMED] = {
     {.algorithm = LIMIT_SLIDING_WINDOW, .limit = 10, .window_us = MINUTE_US, .tick_us = 1},
     {.algorithm = LIMIT_SLIDING_LOG, .limit = 10, .window_us = MINUTE_US, .tick_us = 1},
     {.algorithm = LIMIT_TOKEN_BUCKET, .limit = 10, .window_us = MINUTE_US, .tick_us = 1, .burst = 10},
@@ -54,9 +56,9 @@ static void forget(void)
 
 Test(admit_algorithms, a_value_has_the_size_that_the_documentation_says)
 {
-    static const int64_t bytes[ALGORITHMS] = {33, 37, 25, 17};
+    static const int64_t bytes[TIMED] = {33, 37, 25, 17};
 
-    for (int a = 0; a < ALGORITHMS; a++) {
+    for (int a = 0; a < TIMED; a++) {
         forget();
         admit_at(noon_us, ask(0, ten[a], 1, 3));
         cr_assert_eq(redis_number(redis, "STRLEN k:0"), bytes[a]);
@@ -69,14 +71,14 @@ Test(admit_algorithms, a_value_has_the_size_that_the_documentation_says)
 
 Test(admit_algorithms, a_value_lives_as_long_as_it_counts_and_a_second)
 {
-    static const int64_t ttls_ms[ALGORITHMS] = {
+    static const int64_t ttls_ms[TIMED] = {
         121000, /* two windows */
         61000,  /* one */
         7000,   /* one token comes back in six seconds */
         61000,  /* to the end of the window, which began at noon */
     };
 
-    for (int a = 0; a < ALGORITHMS; a++) {
+    for (int a = 0; a < TIMED; a++) {
         forget();
         admit_at(noon_us, ask(0, ten[a], 1, 1));
         int64_t ttl_ms = redis_number(redis, "PTTL k:0");
@@ -95,16 +97,16 @@ static redisReply *dump(void)
 
 Test(admit_algorithms, a_refusal_by_one_writes_to_no_other)
 {
-    for (int refusing = 0; refusing < ALGORITHMS; refusing++) {
+    for (int refusing = 0; refusing < TIMED; refusing++) {
         struct request three = {.charge_count = MAX_CHARGES, .count = 4};
         freeReplyObject(redis_says(redis, "FLUSHALL"));
-        for (size_t a = 0; a < ALGORITHMS; a++)
+        for (size_t a = 0; a < TIMED; a++)
             for (int i = 0; i < 3; i++) /* logs of some runs too */
                 admit_at(noon_us + i, ask(a, ten[a], 1, 1));
         admit_at(noon_us + 3, ask((size_t)refusing, ten[refusing], 7, 1));
         for (size_t j = 0; j < MAX_CHARGES; j++) {
-            size_t a = ((size_t)refusing + j) % ALGORITHMS;
-            three.charges[MAX_CHARGES - 1 - j] = (struct charge){a, ten[a], 1};
+            size_t a = ((size_t)refusing + j) % TIMED;
+            three.charges[MAX_CHARGES - 1 - j] = (struct charge){a, ten[a], 1, false, 0};
         }
         redisReply *before = dump();
         struct outcome out = admit_at(noon_us + 5, three);
@@ -129,7 +131,7 @@ Test(admit_algorithms, what_random_bytes_say_is_survived_and_bounded)
     for (int i = 0; i < 6000; i++) {
         char value[37 + 6 * 12];
         size_t was = (size_t)roll(&dice, 4), len = lens[was] + (was == 1 ? 12 * (size_t)roll(&dice, 7) : 0);
-        const struct limit_terms *terms = &ten[roll(&dice, ALGORITHMS)];
+        const struct limit_terms *terms = &ten[roll(&dice, TIMED)];
         for (size_t at = 0; at < len; at++) /* high bytes zero: some of it is plausible */
             value[at] = (char)(at % 8 == 0 || at % 8 >= 6 ? 0 : roll(&dice, 256));
         value[0] = letters[was];
@@ -153,7 +155,7 @@ Test(admit_algorithms, what_random_bytes_say_is_survived_and_bounded)
 
 Test(admit_algorithms, what_is_no_string_is_overwritten)
 {
-    for (int a = 0; a < ALGORITHMS; a++) {
+    for (int a = 0; a < TIMED; a++) {
         forget();
         freeReplyObject(redis_says(redis, "RPUSH k:0 list"));
         cr_assert_eq(admit_at(noon_us, ask(0, ten[a], 11, 1)).standings[0].available, 10);

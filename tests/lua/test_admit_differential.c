@@ -28,11 +28,13 @@ static int64_t wanted_steps(void)
 
 /* How many charges of each algorithm were decided. */
 struct tally {
-    int64_t decided[ALGORITHMS];
+    int64_t decided[ALGORITHMS]; /* settlements included */
+    int64_t settled;
 };
 
 static void count(struct tally *tally, const struct request *request)
 {
+    tally->settled += request->settles;
     for (size_t j = 0; j < request->charge_count; j++)
         tally->decided[request->charges[j].terms.algorithm]++;
 }
@@ -50,10 +52,11 @@ static void report(const char *judges, const struct tally *tally, uint64_t next_
 {
     fprintf(stderr,
             "%s: seeds %llu to %llu; decisions: sliding_window %lld, sliding_log %lld, token_bucket %lld, "
-            "fixed_window %lld\n",
+            "fixed_window %lld, concurrency %lld; of them holds that were settled %lld\n",
             judges, (unsigned long long)first_seed(), (unsigned long long)next_seed - 1,
             (long long)tally->decided[LIMIT_SLIDING_WINDOW], (long long)tally->decided[LIMIT_SLIDING_LOG],
-            (long long)tally->decided[LIMIT_TOKEN_BUCKET], (long long)tally->decided[LIMIT_FIXED_WINDOW]);
+            (long long)tally->decided[LIMIT_TOKEN_BUCKET], (long long)tally->decided[LIMIT_FIXED_WINDOW],
+            (long long)tally->decided[LIMIT_CONCURRENCY], (long long)tally->settled);
 }
 
 /* ---- histories that can be shortened ---- */
@@ -96,17 +99,27 @@ static void shrink(struct steps *steps, parts_fn *part)
 
 static void show(const struct steps *steps)
 {
-    static const char *const names[] = {"sliding_window", "sliding_log", "token_bucket", "fixed_window"};
+    static const char *const names[] = {"sliding_window", "sliding_log", "token_bucket", "fixed_window",
+                                        "concurrency"};
 
     for (size_t i = 0; i < steps->count; i++) {
         const struct request *request = &steps->list[i].request;
-        fprintf(stderr, "at %lld: %lld of", (long long)steps->list[i].now_us, (long long)request->count);
+        if (request->settles)
+            fprintf(stderr, "at %lld: settled at %lld:", (long long)steps->list[i].now_us,
+                    (long long)request->charged);
+        else
+            fprintf(stderr, "at %lld: %lld of", (long long)steps->list[i].now_us, (long long)request->count);
         for (size_t j = 0; j < request->charge_count; j++) {
             const struct limit_terms *terms = &request->charges[j].terms;
-            fprintf(stderr, " [key %zu, %s %lld in %lld us, tick %lld, burst %lld, calendar %d, cost %lld]",
-                    request->charges[j].key, names[terms->algorithm], (long long)terms->limit,
-                    (long long)terms->window_us, (long long)terms->tick_us, (long long)terms->burst,
-                    (int)terms->calendar, (long long)request->charges[j].cost);
+            fprintf(
+                stderr,
+                " [key %zu, %s %lld in %lld us, tick %lld, burst %lld, calendar %d, lease %lld, cost %lld, "
+                "%s %lld]",
+                request->charges[j].key, names[terms->algorithm], (long long)terms->limit,
+                (long long)terms->window_us, (long long)terms->tick_us, (long long)terms->burst,
+                (int)terms->calendar, (long long)terms->lease_us, (long long)request->charges[j].cost,
+                request->charges[j].takes_hold ? "hold" : "no hold",
+                (long long)request->charges[j].first_hold);
             if (j >= enforced_count(request))
                 fprintf(stderr, " (in shadow)");
         }
@@ -141,7 +154,8 @@ static void write_history(struct steps *steps, size_t length, uint64_t seed, str
         history_turn(&history);
         step->now_us = history.now_us;
         step->request = (struct request){0};
-        history_request(&history, &step->request);
+        if (roll(&history.dice, 4) > 0 || !history_settlement(&history, &step->request))
+            history_request(&history, &step->request);
         policy_admit(&policy, &step->request, step->now_us, &outcome);
         history_heard(&history, &step->request, &outcome);
         count(tally, &step->request);
@@ -195,6 +209,7 @@ static size_t calls_of(const struct steps *steps, struct script_call *calls, str
     for (size_t i = 0; i < steps->count; i++) {
         requests[i] = steps->list[i].request;
         if (count > 0 && calls[count - 1].now_us == steps->list[i].now_us &&
+            calls[count - 1].requests[0].settles == requests[i].settles &&
             calls[count - 1].count < MOST_REQUESTS_A_CALL)
             calls[count - 1].count++;
         else
@@ -211,24 +226,39 @@ static void append_ttl_checks(void)
     for (size_t key = 0; key < WORLD_KEYS; key++) {
         redisAppendCommand(redis, "PTTL h:%d", (int)key);
         redisAppendCommand(redis, "PERSIST h:%d", (int)key);
+        redisAppendCommand(redis, "PTTL h:h%d", (int)key);
+        redisAppendCommand(redis, "PERSIST h:h%d", (int)key);
     }
 }
 
+static int64_t next_ttl(void)
+{
+    redisReply *ttl = NULL, *persisted = NULL;
+    int64_t ms;
+
+    cr_assert_eq(redisGetReply(redis, (void **)&ttl), REDIS_OK);
+    cr_assert_eq(redisGetReply(redis, (void **)&persisted), REDIS_OK);
+    ms = ttl->integer;
+    freeReplyObject(ttl);
+    freeReplyObject(persisted);
+    return ms;
+}
+
+/* A settlement looks at the state only where it charges. */
 static bool read_ttl_checks(const struct script_call *call)
 {
-    bool was_named[WORLD_KEYS] = {false}, all_have_one = true;
+    bool was_named[WORLD_KEYS] = {false}, was_held[WORLD_KEYS] = {false}, all_have_one = true;
 
     for (size_t r = 0; r < call->count; r++)
-        for (size_t j = 0; j < call->requests[r].charge_count; j++)
-            was_named[call->requests[r].charges[j].key] = true;
+        for (size_t j = 0; j < call->requests[r].charge_count; j++) {
+            const struct charge *charge = &call->requests[r].charges[j];
+            was_named[charge->key] |=
+                charge->terms.algorithm != LIMIT_CONCURRENCY && !call->requests[r].settles;
+            was_held[charge->key] |= charge->terms.lease_us > 0;
+        }
     for (size_t key = 0; key < WORLD_KEYS; key++) {
-        redisReply *ttl = NULL, *persisted = NULL;
-        cr_assert_eq(redisGetReply(redis, (void **)&ttl), REDIS_OK);
-        cr_assert_eq(redisGetReply(redis, (void **)&persisted), REDIS_OK);
-        if (was_named[key] && ttl->integer == -1)
-            all_have_one = false;
-        freeReplyObject(ttl);
-        freeReplyObject(persisted);
+        int64_t state_ttl = next_ttl(), holds_ttl = next_ttl();
+        all_have_one &= !(was_named[key] && state_ttl == -1) && !(was_held[key] && holds_ttl == -1);
     }
     return all_have_one;
 }
@@ -314,6 +344,8 @@ static void compare_with_single_calls(const struct script_call *batch, const str
             has_refused = passed == 0;
             memcpy(joined.standings, alone.outcomes[0].standings, sizeof(joined.standings));
             joined.passing += passed;
+            for (size_t j = 0; j < one.charge_count; j++)
+                one.charges[j].first_hold++;
             for (size_t j = 0; j < MAX_CHARGES; j++)
                 joined.shadow_passing[j] += alone.outcomes[0].shadow_passing[j];
             freeReplyObject(alone.reply);
@@ -348,6 +380,8 @@ Test(admit_differential, a_batch_decides_what_its_requests_would_one_by_one, .in
             for (size_t key = 0; key < WORLD_KEYS; key++) {
                 freeReplyObject(redis_says(redis, "PERSIST batch:%d", (int)key));
                 freeReplyObject(redis_says(redis, "PERSIST one:%d", (int)key));
+                freeReplyObject(redis_says(redis, "PERSIST batch:h%d", (int)key));
+                freeReplyObject(redis_says(redis, "PERSIST one:h%d", (int)key));
             }
             history_turn(&history);
         }

@@ -449,6 +449,7 @@ static void check_intervals(const struct limit_terms *terms, const struct arriva
                               (wide)terms->limit * (length_us + terms->tick_us),
                           "seed %llu: more than the burst and what dripped in", seed);
                 break;
+            case LIMIT_CONCURRENCY: break; /* nothing is charged to it */
             case LIMIT_FIXED_WINDOW:
                 if (list[from].at_us / terms->window_us == list[to].at_us / terms->window_us)
                     cr_assert_leq(units, terms->limit, "seed %llu: a window of the calendar holds too much",

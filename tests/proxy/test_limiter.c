@@ -109,8 +109,8 @@ Test(limiter, a_turn_is_one_question_in_which_equal_requests_are_a_count)
     cr_assert_eq(question(0)->count, 2);
     cr_assert_eq(question(0)->tuples[0].count, 3);
     cr_assert_eq(question(0)->tuples[1].count, 1);
-    struct admit_answer answers[2] = {{2, &(struct limit_state){0, 1000, 1000, false}},
-                                      {1, &(struct limit_state){9, 0, 0, false}}};
+    struct admit_answer answers[2] = {{2, &(struct limit_state){0, 1000, 1000, false, false}},
+                                      {1, &(struct limit_state){9, 0, 0, false, false}}};
     fake_tell_admit(question(0), FAULT_NONE, answers);
     cr_assert_eq(askers[0].request.ruling, RULING_ADMITTED);
     cr_assert_eq(askers[0].request.states[0].available, 1, "one was left after the first of two");

@@ -249,9 +249,9 @@ Test(store_memory_admit, a_batch_decides_as_its_requests_one_by_one)
         int64_t together, apart = 0;
 
         now_us += rand() % 3 == 0 ? rand() % (2 * SECOND_US) : rand() % 1000;
-        together = limit_table_decide(batched, &tuple, now_us, work, states);
+        together = limit_table_decide(batched, &tuple, 0, now_us, work, states);
         for (int64_t i = 0; i < tuple.count; i++)
-            apart += limit_table_decide(single, &one, now_us, work, single_states);
+            apart += limit_table_decide(single, &one, 0, now_us, work, single_states);
         cr_assert_eq(together, apart, "step %d", step);
         for (size_t i = 0; i < tuple.charge_count; i++) {
             cr_assert_eq(states[i].available, single_states[i].available);
@@ -280,7 +280,7 @@ Test(store_memory_admit, a_refusal_leaves_nothing_and_idle_keys_go)
 
         charge.principal[1] = (unsigned char)i;
         charge.principal[2] = (unsigned char)(i >> 8);
-        cr_assert_eq(limit_table_decide(table, &tuple, now_us, work, &state), 0);
+        cr_assert_eq(limit_table_decide(table, &tuple, 0, now_us, work, &state), 0);
     }
     cr_assert_eq(limit_table_count(table), 0);
     for (int i = 0; i < 200000; i++) {
@@ -292,7 +292,7 @@ Test(store_memory_admit, a_refusal_leaves_nothing_and_idle_keys_go)
         charge.principal[5] = (unsigned char)i;
         charge.principal[6] = (unsigned char)(i >> 8);
         charge.principal[7] = (unsigned char)(i >> 16);
-        cr_assert_eq(limit_table_decide(table, &tuple, now_us, work, &state), 1);
+        cr_assert_eq(limit_table_decide(table, &tuple, 0, now_us, work, &state), 1);
         now_us += 1000; /* a state counts for three seconds at most: 3000 keys are alive */
     }
     cr_assert_leq(limit_table_count(table), 20000, "%zu", limit_table_count(table));
@@ -311,7 +311,7 @@ Test(store_memory_admit, the_table_is_bounded_whatever_keys_come)
         uint64_t spread = (uint64_t)i * 0x9e3779b97f4a7c15u;
 
         memcpy(charge.principal, &spread, sizeof(spread));
-        cr_assert_eq(limit_table_decide(table, &tuple, i, work, &state), 1);
+        cr_assert_eq(limit_table_decide(table, &tuple, 0, i, work, &state), 1);
         cr_assert_leq(limit_table_count(table), 1600);
     }
     cr_assert_gt(limit_table_count(table), 1500);

@@ -38,7 +38,7 @@ static int64_t decide(struct limit_table *table, const struct limit_charge *char
     struct limit_work work[MOST_CHARGES];
     struct admit_tuple tuple = {charges, charge_count, count};
 
-    return limit_table_decide(table, &tuple, now_us, work, states);
+    return limit_table_decide(table, &tuple, 0, now_us, work, states);
 }
 
 static uint64_t dice = 20261130;

@@ -42,7 +42,7 @@ static int64_t decide(struct limit_table *table, const struct limit_charge *char
     struct limit_state state[1];
     struct admit_tuple tuple = {charge, 1, count};
 
-    return limit_table_decide(table, &tuple, now_us, work, state);
+    return limit_table_decide(table, &tuple, 0, now_us, work, state);
 }
 
 Test(store_memory_heed, a_key_goes_on_from_what_was_left_of_it)

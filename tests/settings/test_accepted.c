@@ -118,13 +118,13 @@ Test(accepted, each_algorithm_takes_the_rates_that_it_can_decide)
                                   "  g: {key: ip, algorithm: fixed_window, rate: 5/15m}\n" UPSTREAM
                                   "routes: [{match: /**, upstream: api}]\n");
     static const struct limit_terms terms[] = {
-        {LIMIT_SLIDING_LOG, 1000000, 30 * INT64_C(86400000000), 1, 0, CALENDAR_MULTIPLES},
-        {LIMIT_TOKEN_BUCKET, 2, 1000000, 1, 2, CALENDAR_MULTIPLES},
-        {LIMIT_TOKEN_BUCKET, 2, 1000000, 1, 10, CALENDAR_MULTIPLES},
-        {LIMIT_TOKEN_BUCKET, 1000000, 86400000000, 1000, 3000, CALENDAR_MULTIPLES},
-        {LIMIT_FIXED_WINDOW, LIMIT_EXACT, 31 * INT64_C(86400000000), 1, 0, CALENDAR_MONTH},
-        {LIMIT_FIXED_WINDOW, 5, 7 * INT64_C(86400000000), 1, 0, CALENDAR_WEEK},
-        {LIMIT_FIXED_WINDOW, 5, 900000000, 1, 0, CALENDAR_MULTIPLES},
+        {LIMIT_SLIDING_LOG, 1000000, 30 * INT64_C(86400000000), 1, 0, CALENDAR_MULTIPLES, 0},
+        {LIMIT_TOKEN_BUCKET, 2, 1000000, 1, 2, CALENDAR_MULTIPLES, 0},
+        {LIMIT_TOKEN_BUCKET, 2, 1000000, 1, 10, CALENDAR_MULTIPLES, 0},
+        {LIMIT_TOKEN_BUCKET, 1000000, 86400000000, 1000, 3000, CALENDAR_MULTIPLES, 0},
+        {LIMIT_FIXED_WINDOW, LIMIT_EXACT, 31 * INT64_C(86400000000), 1, 0, CALENDAR_MONTH, 0},
+        {LIMIT_FIXED_WINDOW, 5, 7 * INT64_C(86400000000), 1, 0, CALENDAR_WEEK, 0},
+        {LIMIT_FIXED_WINDOW, 5, 900000000, 1, 0, CALENDAR_MULTIPLES, 0},
     };
 
     cr_assert_eq(s->limit_count, sizeof terms / sizeof *terms);

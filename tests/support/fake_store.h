@@ -9,7 +9,7 @@
 
 enum { FAKE_CALLS = 512 };
 
-enum fake_op { FAKE_ADMIT, FAKE_LOOKUP, FAKE_FILL, FAKE_RELEASE, FAKE_RENEW, FAKE_INVALIDATE };
+enum fake_op { FAKE_ADMIT, FAKE_SETTLE, FAKE_LOOKUP, FAKE_FILL, FAKE_RELEASE, FAKE_RENEW, FAKE_INVALIDATE };
 
 struct fake_call {
     struct store_call call;
@@ -18,14 +18,16 @@ struct fake_call {
     void *arg;
     union {
         admit_done *admit;
+        settle_done *settle;
         lookup_done *lookup;
         fill_done *fill;
         release_done *release;
         invalidate_done *invalidate;
     } done;
-    const struct admit_tuple *tuples; /* the caller's own: valid until answered */
-    size_t count, soft_count;         /* of tuples or tags */
-    struct load_token token;          /* a lookup's `waited` */
+    const struct admit_tuple *tuples;          /* the caller's own: valid until answered */
+    const struct hold_settlement *settlements; /* likewise */
+    size_t count, soft_count;                  /* of tuples, settlements or tags */
+    struct load_token token;                   /* a lookup's `waited` */
     struct object *object;
     struct lifetimes lifetimes;
     enum release_reason why;
@@ -57,6 +59,17 @@ static inline struct store_call *fake_admit(struct store *store, const struct ad
 
     call->done.admit = done;
     call->tuples = tuples;
+    call->count = count;
+    return &call->call;
+}
+
+static inline struct store_call *fake_settle(struct store *store, const struct hold_settlement *settlements,
+                                             size_t count, settle_done *done, void *arg)
+{
+    struct fake_call *call = fake_call_new(store, FAKE_SETTLE, arg);
+
+    call->done.settle = done;
+    call->settlements = settlements;
     call->count = count;
     return &call->call;
 }
@@ -145,6 +158,7 @@ static inline void fake_heed(struct store *store, const struct admit_tuple *tupl
 
 static const struct store_ops FAKE_OPS = {.admit = fake_admit,
                                           .heed = fake_heed,
+                                          .settle = fake_settle,
                                           .lookup = fake_lookup,
                                           .fill = fake_fill,
                                           .release = fake_release,
@@ -196,6 +210,18 @@ static inline void fake_tell_admit(struct fake_call *call, enum fault fault,
 {
     if (fake_answer(call))
         call->done.admit(call->arg, fault, fault == FAULT_NONE ? answers : NULL, call->count);
+}
+
+/* `was_held`: of all its holds. */
+static inline void fake_tell_settle(struct fake_call *call, enum fault fault, bool was_held)
+{
+    bool each[FAKE_CALLS];
+
+    cr_assert_leq(call->count, FAKE_CALLS);
+    for (size_t i = 0; i < call->count; i++)
+        each[i] = was_held;
+    if (fake_answer(call))
+        call->done.settle(call->arg, fault, fault == FAULT_NONE ? each : NULL, call->count);
 }
 
 static inline void fake_tell_lookup(struct fake_call *call, enum fault fault, struct lookup_answer answer)

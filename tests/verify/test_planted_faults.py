@@ -1,4 +1,4 @@
-"""Planted faults: would the tests of the limit script notice the three mistakes that limiters are known for?
+"""Planted faults: would the tests of the limit script notice the mistakes that limiters are known for?
 
 Each is planted in a copy of the script, which the suite is then given instead of the one that is embedded. A suite that passes is
 the failure here. Prints which promises were seen to be broken (pytest -s).
@@ -25,7 +25,7 @@ def check_then_act(script):
     """Everybody in a batch is judged by what was read before, and all are charged afterwards."""
     state = "kind[i], stamp_us[i], state_a[i], state_b[i], state_c[i]"
     charged = "rule_algorithm[j], new_stamp[j], new_a[j], new_b[j], new_c[j]"
-    script = replaced(script, "local function settle(", "local acts = {}\nlocal function settle(")
+    script = replaced(script, "local function keep_state(", "local acts = {}\nlocal function keep_state(")
     script = replaced(script, f"{state} = {charged}", f"local act = {{{charged}}}\n"
                       f"acts[#acts + 1] = function() {state} = unpack(act) end")
     return replaced(script, "local numbers = decide()", "local numbers = decide()\nfor n = 1, #acts do acts[n]() end")
@@ -33,8 +33,8 @@ def check_then_act(script):
 
 def check_one_then_charge_all(script):
     """Of requests that came together the first is looked at, and all are let in."""
-    return replaced(script, "passing = smaller(passing, floor(it.available(j) / rule_cost[j]))",
-                    "if it.available(j) < rule_cost[j] then passing = 0 end")
+    return replaced(script, "passing = smaller(passing, floor(left(j, it) / rule_cost[j]))",
+                    "if left(j, it) < rule_cost[j] then passing = 0 end")
 
 
 def expiry_apart_from_the_count(script):
@@ -53,9 +53,20 @@ def expiry_of_the_first_count(script):
 
 def refusal_that_charges(script):
     """Who is refused has tried, and pays for it."""
-    script = replaced(script, "if passing > 0 then\n            it.charge(j, passing * rule_cost[j])",
-                      "if passing > 0 or it.available(j) >= rule_cost[j] then\n            it.charge(j, math.max(passing, 1) * rule_cost[j])")
-    return replaced(script, "if passing > 0 or must_keep[j] then", "if true then")
+    script = replaced(script, "if is_charged then\n            it.charge(j, passing * rule_cost[j])",
+                      "if is_charged or first_hold[j] < 0 and it.available(j) >= rule_cost[j] then\n"
+                      "            it.charge(j, math.max(passing, 1) * rule_cost[j])")
+    return replaced(script, "if is_charged or must_keep[j] then", "if first_hold[j] < 0 or must_keep[j] then")
+
+
+def holds_that_are_not_seen_in_time(script):
+    """What is held is counted when the script has ended, so that a batch takes one slot many times."""
+    return replaced(script, "held[i] = held[i] + count * rule_cost[j]", "")
+
+
+def holds_that_never_end(script):
+    """A dead node's slots are gone for good."""
+    return replaced(script, "if tonumber(first[4]) <= now_us then", "if false then")
 
 
 def replaced(script, old, new):
@@ -87,6 +98,8 @@ FAULTS = {  # and a promise that must be seen to be broken, among others
     expiry_apart_from_the_count: "admit_differential::the_script_decides_what_the_policy_decides",
     expiry_of_the_first_count: "admit_differential::the_script_decides_what_the_policy_decides",
     refusal_that_charges: "admit::a_refusal_writes_nothing",
+    holds_that_are_not_seen_in_time: "admit_differential::the_script_decides_what_the_policy_decides",
+    holds_that_never_end: "admit_differential::the_script_decides_what_the_policy_decides",
 }
 
 

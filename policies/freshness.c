@@ -126,6 +126,17 @@ static int64_t window_ms(const struct promise *promise, const struct cache_contr
     return promise->lifetime_ms > 0 ? larger(0, ruled_ms) : 0;
 }
 
+/* How long after its lifetime a response may be used where no answer at all can be had, though nobody has asked for that. */
+static int64_t unreachable_window_ms(const struct cache_control *control, const struct caching_rule *rule)
+{
+    bool has_said =
+        control->s_maxage_s != CACHE_SECONDS_ABSENT || control->stale_if_error_s != CACHE_SECONDS_ABSENT;
+
+    if (control->must_revalidate || control->proxy_revalidate || (has_said && !caching_overrides(rule)))
+        return 0;
+    return larger(0, rule->stale_if_unreachable_ms);
+}
+
 /* Where a span that began with the response's life ends, from the receipt. */
 static int64_t end_ms(const struct promise *promise, int64_t window_ms)
 {
@@ -140,7 +151,8 @@ static bool asks_always(const struct cache_control *control, const struct cachin
 
 static void add_keep(const struct response_times *times, struct freshness *out)
 {
-    int64_t used_ms = larger(out->stale_ms, out->error_ms), again_ms = larger(LEAST_KEEP_MS, out->fresh_ms);
+    int64_t used_ms = larger(out->stale_ms, out->unreachable_ms),
+            again_ms = larger(LEAST_KEEP_MS, out->fresh_ms);
 
     out->keep_ms = times->has_validator ? used_ms + smaller(MOST_KEEP_MS, again_ms) : used_ms;
 }
@@ -174,13 +186,16 @@ struct freshness freshness_of(int status, const struct cache_control *control,
         /* what was not there may come any moment: only the upstream's own word makes us repeat that for longer */
         if (!freshness_is_explicit(&out))
             out.fresh_ms = smaller(out.fresh_ms, larger(0, rule->negative_ttl_ms));
-        out.stale_ms = out.error_ms = out.keep_ms = out.fresh_ms;
+        out.stale_ms = out.error_ms = out.unreachable_ms = out.keep_ms = out.fresh_ms;
         return out;
     }
     out.stale_ms = end_ms(&promise, window_ms(&promise, control, control->stale_while_revalidate_s, rule,
                                               rule->stale_while_revalidate_ms));
     out.error_ms = end_ms(
         &promise, window_ms(&promise, control, control->stale_if_error_s, rule, rule->stale_if_error_ms));
+    out.unreachable_ms = out.error_ms;
+    if (out.fresh_ms > 0)
+        out.unreachable_ms = larger(out.error_ms, end_ms(&promise, unreachable_window_ms(control, rule)));
     add_keep(times, &out);
     return out;
 }

@@ -17,6 +17,10 @@
  * operator, has said something more precise. A response that states a lifetime of zero is not extended by the
  * route's windows, only by its own.
  *
+ * A third window is nobody's wish but the standard's leave (section 4.2.4): while the upstream gives no answer at all, what
+ * was fresh may be used. It is closed by must-revalidate, proxy-revalidate, no-cache and s-maxage, and a response that
+ * states a stale-if-error has said itself for how long.
+ *
  * no-cache: never fresh, no windows; it is kept to be asked about. Where Cache-Control cannot be read, too.
  *
  * 404 and 410 that do not state a lifetime live at most negative_ttl. Neither has stale windows.
@@ -47,7 +51,7 @@ struct caching_rule {
     int64_t ttl_ms; /* -1: none */
     bool override_origin;
     int64_t negative_ttl_ms;
-    int64_t stale_while_revalidate_ms, stale_if_error_ms;
+    int64_t stale_while_revalidate_ms, stale_if_error_ms, stale_if_unreachable_ms;
     const int *statuses;
     size_t status_count;
     bool shared_with_authorization;
@@ -74,6 +78,7 @@ struct freshness {
     int64_t fresh_ms;             /* 0: not fresh even now */
     int64_t stale_ms;             /* >= fresh_ms */
     int64_t error_ms;             /* >= fresh_ms */
+    int64_t unreachable_ms;       /* >= error_ms */
     int64_t keep_ms;              /* >= all the above: until here it can be validated */
     int64_t age_ms;               /* at the receipt, >= 0 */
 };

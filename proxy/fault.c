@@ -42,6 +42,25 @@ bool fault_leaves_doubt(enum fault fault)
     return true;
 }
 
+bool fault_is_no_answer(enum fault fault)
+{
+    switch (fault) {
+    case FAULT_ORIGIN_REFUSED:
+    case FAULT_ORIGIN_CONNECT_TIMEOUT:
+    case FAULT_ORIGIN_SILENT:
+    case FAULT_ORIGIN_BROKE: return true;
+    case FAULT_NONE:
+    case FAULT_ORIGIN_NONSENSE:
+    case FAULT_ORIGIN_SATURATED:
+    case FAULT_STORE_AWAY:
+    case FAULT_STORE_SILENT:
+    case FAULT_STORE_NONSENSE:
+    case FAULT_CLIENT_LEFT: return false;
+    }
+    CHECK(!"a fault is one of its own values");
+    return false;
+}
+
 int fault_status(enum fault fault)
 {
     switch (fault) {

@@ -19,6 +19,7 @@ enum fault {
 };
 
 bool fault_leaves_doubt(enum fault fault); /* the upstream may have done what it was asked all the same */
+bool fault_is_no_answer(enum fault fault); /* the upstream is not there, or as good as */
 const char *fault_name(enum fault fault);  /* for logs and metric labels: "origin_refused" */
 int fault_status(enum fault fault);        /* the status a client gets; 0: nobody to tell */
 const char *fault_code(enum fault fault);  /* the contract's code: "upstream_error", ... */

@@ -75,13 +75,26 @@ bool flight_may_serve_stale(const struct flight *flight)
     return flight->stand_in != NULL && has_copy_until(flight, flight->stand_in->stale_until);
 }
 
+/* What other nodes leave of a failure is its status alone: these two are what clients get where no answer came, or a gateway
+ * behind us got none. */
+static bool is_no_answer(enum fault fault, int status)
+{
+    return fault == FAULT_NONE ? status == 502 || status == 504 : fault_is_no_answer(fault);
+}
+
+static bool may_bridge(const struct flight *flight)
+{
+    return flight->stand_in != NULL &&
+           has_copy_until(flight, copy_bridges_until(flight->stand_in, flight->plan->route->cache));
+}
+
 /* The stale copy where there is one that may stand in, else the failure itself, to everybody: nobody tries
  * again in turn. */
 void flight_land_failed(struct flight *flight, enum fault fault, int status)
 {
     struct rider outcome = {.outcome = BOARDING_FAILED, .fault = fault, .status = status};
 
-    if (flight_may_stand_in(flight))
+    if (flight_may_stand_in(flight) || (is_no_answer(fault, status) && may_bridge(flight)))
         flight_land_object(flight, flight->stand_in, CACHE_STALE, "upstream-error");
     else
         flight_land_all(flight, &outcome);

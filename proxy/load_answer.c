@@ -22,6 +22,7 @@ static struct caching_rule rule_of(const struct cache_rule *cache)
         .negative_ttl_ms = cache->negative_ttl_ms,
         .stale_while_revalidate_ms = cache->stale_while_revalidate_ms,
         .stale_if_error_ms = cache->stale_if_error_ms,
+        .stale_if_unreachable_ms = cache->stale_if_unreachable_ms,
         .statuses = cache->statuses,
         .status_count = cache->status_count,
         .shared_with_authorization = cache->shared_with_authorization,
@@ -276,18 +277,30 @@ bool load_answer_asks_always(const struct load_answer *answer)
     return answer->freshness.stale_ms <= 0;
 }
 
-bool copy_asks_always(const struct object *copy, const struct cache_rule *cache)
+/* As it was judged when it came. */
+static struct freshness freshness_of_copy(const struct object *copy, const struct cache_rule *cache)
 {
     struct caching_rule rule = rule_of(cache);
     struct storing_response response;
-    struct freshness freshness;
     struct wall_s born = clock_wall();
 
     storing_response_read(copy->status, copy->headers, copy->header_count, false, 0, born, &response);
     if (http_date_parse(response.times.date, born, &born))
         response.times.received = born; /* as it was then, not as old as it is now */
-    freshness = freshness_of(copy->status, &response.control, &response.times, &rule);
-    return freshness.stale_ms <= 0;
+    return freshness_of(copy->status, &response.control, &response.times, &rule);
+}
+
+bool copy_asks_always(const struct object *copy, const struct cache_rule *cache)
+{
+    return freshness_of_copy(copy, cache).stale_ms <= 0;
+}
+
+struct mono_ms copy_bridges_until(const struct object *copy, const struct cache_rule *cache)
+{
+    struct freshness freshness = freshness_of_copy(copy, cache);
+    struct mono_ms until = mono_after(copy->fresh_until, freshness.unreachable_ms - freshness.fresh_ms);
+
+    return until.ms > copy->error_until.ms ? until : copy->error_until;
 }
 
 bool plan_validation(const struct load_plan *plan, const struct object *copy, struct header *room,

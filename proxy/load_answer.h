@@ -57,6 +57,9 @@ bool load_answer_is_error(int status); /* a status that stale-if-error covers */
 bool load_answer_asks_always(const struct load_answer *answer);
 bool copy_asks_always(const struct object *copy, const struct cache_rule *rule);
 
+/* Until when may the copy stand in for an upstream that gives no answer at all? */
+struct mono_ms copy_bridges_until(const struct object *copy, const struct cache_rule *rule);
+
 /* The plan's request, asking whether `copy` has changed. `room` has two headers more than the plan's; false:
  * the copy has nothing to ask by. */
 bool plan_validation(const struct load_plan *plan, const struct object *copy, struct header *room,

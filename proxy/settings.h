@@ -107,7 +107,8 @@ enum key_query { KEY_QUERY_ALL, KEY_QUERY_NONE };
 struct cache_rule {
     int64_t ttl_ms; /* -1: none */
     bool override_origin;
-    int64_t stale_while_revalidate_ms, stale_if_error_ms, lock_timeout_ms, negative_ttl_ms;
+    int64_t stale_while_revalidate_ms, stale_if_error_ms, stale_if_unreachable_ms;
+    int64_t lock_timeout_ms, negative_ttl_ms;
     struct template *tags; /* compiled by route_match against the route's pattern */
     size_t tag_count;
     char **tag_headers; /* lower case */

@@ -399,4 +399,42 @@ Test(freshness, of_several_lines_of_age_the_first_counts)
     cr_assert_eq(of(200, headers, 2).fresh_ms, 50000);
     cr_assert_eq(of(200, headers, 3).fresh_ms, 50000);
 }
+
+Test(freshness, an_upstream_that_gives_no_answer_is_bridged_unless_somebody_forbids_it)
+{
+    static const struct caching_rule rule = {
+        .ttl_ms = 7000, .stale_if_unreachable_ms = 9000, .negative_ttl_ms = 1000};
+    static const struct caching_rule with_errors = {
+        .ttl_ms = 7000, .stale_if_unreachable_ms = 9000, .stale_if_error_ms = 20000};
+    static const struct {
+        const char *why;
+        int status;
+        const struct caching_rule *rule;
+        const char *control;
+        int64_t unreachable_ms, error_ms, keep_ms;
+    } rows[] = {
+        {"what was fresh", 200, &rule, "max-age=60", 69000, 60000, 69000},
+        {"by ttl, too", 200, &rule, "public", 16000, 7000, 16000},
+        {"must-revalidate", 200, &rule, "max-age=60, must-revalidate", 60000, 60000, 60000},
+        {"proxy-revalidate", 200, &rule, "max-age=60, proxy-revalidate", 60000, 60000, 60000},
+        {"s-maxage", 200, &rule, "max-age=60, s-maxage=60", 60000, 60000, 60000},
+        {"no-cache", 200, &rule, "max-age=60, no-cache", 0, 0, 0},
+        {"what never was fresh", 200, &rule, "max-age=0", 0, 0, 0},
+        {"what is not there", 404, &rule, "max-age=60", 60000, 60000, 60000},
+        {"it has said itself for how long", 200, &rule, "max-age=60, stale-if-error=2", 62000, 62000, 62000},
+        {"the route's window for all errors is one for these", 200, &with_errors, "max-age=60", 80000, 80000,
+         80000},
+        {"and s-maxage does not close that", 200, &with_errors, "s-maxage=60", 80000, 80000, 80000},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct stated stated = {rows[i].control, NULL, NULL, NULL, 0};
+        struct freshness got = judge(rows[i].status, &stated, rows[i].rule);
+
+        cr_expect_eq(got.unreachable_ms, rows[i].unreachable_ms, "%s: %lld", rows[i].why,
+                     (long long)got.unreachable_ms);
+        cr_expect_eq(got.error_ms, rows[i].error_ms, "%s: %lld", rows[i].why, (long long)got.error_ms);
+        cr_expect_eq(got.keep_ms, rows[i].keep_ms, "%s: %lld", rows[i].why, (long long)got.keep_ms);
+    }
+}
 /* clang-format on */

@@ -28,7 +28,8 @@ static const char TEST_SETTINGS[] =
     "    cache: { ttl: 60s, lock_timeout: 10ms, max_object: 1KiB }\n"
     "  - match: GET /bypassing\n"
     "    upstream: api\n"
-    "    cache: { ttl: 60s, lock_timeout: 60s, max_object: 1KiB, on_store_failure: bypass }\n";
+    "    cache: { ttl: 60s, stale_if_unreachable: 0s, lock_timeout: 60s, max_object: 1KiB,\n"
+    "             on_store_failure: bypass }\n";
 
 enum { ROUTE_PATIENT, ROUTE_HURRIED, ROUTE_BYPASSING };
 enum {

@@ -17,6 +17,7 @@ static void on_gone(void *arg)
     struct admin_request *request = arg;
 
     invalidation_forget(&request->invalidation);
+    admin_leave_caller(request);
 }
 
 void admin_answer(struct client_request *client, int status, struct slice type, struct slice body)
@@ -80,7 +81,7 @@ static bool token_is_right(const struct admin *admin, const struct request_head 
 
 /* A page in a browser on this host can post forms to us, but not with this type without being asked first
  * (CORS). */
-static bool is_json(const struct request_head *head)
+bool admin_sent_json(const struct request_head *head)
 {
     struct slice type = field(head, SLICE("content-type"));
     const char *end = type.len == 0 ? NULL : memchr(type.base, ';', type.len);
@@ -125,7 +126,7 @@ static void route_change(struct admin_request *request, struct slice path)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (!slice_eq(path, rows[i].path) || !slice_eq(head->method, SLICE("POST")))
             continue;
-        if (is_json(head))
+        if (admin_sent_json(head))
             rows[i].act(request, head->body);
         else
             admin_refuse(request->client, 415, "json_required", "Send the body as application/json.");
@@ -148,6 +149,8 @@ static void on_request(void *app, struct client_request *client)
         admin_answer(client, 200, SLICE("text/plain"), SLICE("alive\n"));
     else if (!token_is_right(request->admin, head))
         admin_refuse(client, 401, "token_required", "Send the admin token as Authorization: Bearer TOKEN.");
+    else if (admin_takes_caller(request, path))
+        return;
     else if (is_read)
         route_read(request, path);
     else
@@ -156,7 +159,7 @@ static void on_request(void *app, struct client_request *client)
 
 /* ---- life ---- */
 
-struct admin *admin_start(struct loop *loop, struct commons *commons, const struct settings *settings, int fd)
+struct admin *admin_start(struct loop *loop, struct commons *commons, struct settings *settings, int fd)
 {
     struct admin *admin = must_alloc(sizeof(*admin));
     struct front_limits limits = {
@@ -172,6 +175,7 @@ struct admin *admin_start(struct loop *loop, struct commons *commons, const stru
     struct front_app app = {on_request, NULL, admin};
 
     admin->loop = loop;
+    admin->settings = settings_hold(settings);
     admin->token = settings->admin_token == NULL
                        ? NULL
                        : must_copy(settings->admin_token, strlen(settings->admin_token));
@@ -180,6 +184,12 @@ struct admin *admin_start(struct loop *loop, struct commons *commons, const stru
     admin->front = front_new(loop, &limits, &app);
     front_listen(admin->front, fd);
     return admin;
+}
+
+void admin_set_settings(struct admin *admin, struct settings *settings)
+{
+    settings_release(&admin->settings);
+    admin->settings = settings_hold(settings);
 }
 
 void admin_set_ready(struct admin *admin, bool is_ready)
@@ -206,6 +216,7 @@ void admin_free(struct admin **taken)
     front_free(admin->front);
     invalidator_free(admin->invalidator);
     admin->store->ops->free(admin->store);
+    settings_release(&admin->settings);
     free(admin->token);
     free(admin);
 }

@@ -30,7 +30,7 @@ static void on_invalidated(void *arg, int64_t epoch)
 
 /* ---- what came ---- */
 
-static struct json_object *parse_json(struct slice body)
+struct json_object *admin_parse_json(struct slice body)
 {
     struct json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
     struct json_object *parsed;
@@ -117,7 +117,7 @@ static void ask(struct admin_request *request, const struct slice *tags, size_t 
 
 void admin_invalidate(struct admin_request *request, struct slice body)
 {
-    struct json_object *parsed = parse_json(body);
+    struct json_object *parsed = admin_parse_json(body);
     struct slice tags[TAGS_MAX];
     size_t count = 0;
     const char *flaw;
@@ -139,7 +139,7 @@ void admin_invalidate(struct admin_request *request, struct slice body)
 
 void admin_purge(struct admin_request *request, struct slice body)
 {
-    struct json_object *parsed = parse_json(body);
+    struct json_object *parsed = admin_parse_json(body);
     char room[URI_TAGS_OF_URL][URI_TAG_BYTES];
     struct slice tags[URI_TAGS_OF_URL];
     const char *flaw;

@@ -162,11 +162,11 @@ static int ask_process(struct client_call *client)
     if (!errand_ask_admin(&client->errand, slice_of(methods[client->verb].bytes, methods[client->verb].len),
                           text_slice(&path), text_slice(&body), &answer))
         return EXIT_FAILED;
-    plan = errand_text(&answer, client->verb == CLIENT_DEL ? "was" : "plan");
+    plan = errand_text(&answer, "plan");
     if (answer.status != 200)
         code = errand_refused(&client->errand, &answer);
     else {
-        client->was_there = plan != NULL;
+        client->was_there = errand_flag(&answer, "had_one");
         client->plan = plan_name_of(plan == NULL ? slice_of(NULL, 0) : slice_text(plan));
         code = tell(client);
     }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    DIAL_MS = 5000, /* for the store to be reached; its own timeout is meant for questions */
+    DIAL_MS = 2000, /* for the store to be reached; its own timeout is meant for questions */
     ANSWER_MS = 30000,
     TURN_MS = 100,
     NEAR_BYTES = 1 << 20, /* of a near cache that nothing is kept in */
@@ -189,6 +189,16 @@ char *errand_text(const struct errand_answer *answer, const char *name)
         text = must_copy(json_object_get_string(value), (size_t)json_object_get_string_len(value));
     json_object_put(parsed);
     return text;
+}
+
+bool errand_flag(const struct errand_answer *answer, const char *name)
+{
+    struct json_object *parsed = json_tokener_parse(answer->body), *value;
+    bool is_set = json_object_is_type(parsed, json_type_object) &&
+                  json_object_object_get_ex(parsed, name, &value) && json_object_get_boolean(value);
+
+    json_object_put(parsed);
+    return is_set;
 }
 
 int errand_refused(struct errand *errand, const struct errand_answer *answer)

@@ -171,6 +171,7 @@ static void reload(struct server *server)
     log_set_level(fresh->log.level);
     for (size_t w = 0; w < server->worker_count; w++)
         worker_reload(server->workers[w], fresh);
+    admin_set_settings(server->admin, fresh);
     settings_release(&server->settings);
     server->settings = fresh;
     count_reload(server, "accepted");

@@ -421,8 +421,9 @@ def test_the_admin_token_guards_all_but_health(memory_fleet, upstream, tmp_path)
         right = {"Authorization": "Bearer tOkEn-of-the-operator"}
         for wrong in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer tOkEn-of-the-operatoR"},
                       {"Authorization": "Basic tOkEn-of-the-operator"}, {"Authorization": "Bearer "}):
-            for target in ("/readyz", "/metrics", "/nothing"):
+            for target in ("/readyz", "/metrics", "/nothing", "/api/clients/k", "/api/limits/each/k"):
                 assert admin("GET", target, wrong).status == 401
+            assert admin("DELETE", "/api/limits/each/k", wrong).status == admin("PUT", "/api/clients/k", wrong, b"{}").status == 401
             assert admin("POST", "/api/invalidate", {"Content-Type": "application/json", **wrong}, b'{"tags":["a"]}').status == 401
         assert admin("GET", "/readyz", right).status == 200
         assert admin("POST", "/api/invalidate", {"Content-Type": "application/json", **right}, b'{"tags":["a"]}').status == 200

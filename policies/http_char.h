@@ -96,6 +96,24 @@ static inline char unreserved_next(struct slice s, size_t *at)
     return c;
 }
 
+/* The byte at s[*at]; moves *at behind it. A %XX of any byte is that byte; a bad escape stays as it is, and so does
+ * '+', which is a blank only by a convention of forms. */
+static inline char decoded_next(struct slice s, size_t *at)
+{
+    char c = s.base[*at];
+
+    if (c == '%' && s.len - *at >= 3) {
+        int high = hex_value(s.base[*at + 1]), low = hex_value(s.base[*at + 2]);
+
+        if (high >= 0 && low >= 0) {
+            *at += 3;
+            return (char)(high * 16 + low);
+        }
+    }
+    *at += 1;
+    return c;
+}
+
 /* Digits alone, nothing else: no sign, no blank. Returns -1 where it is not that, or is above INT64_MAX. */
 static inline int64_t digits_value(struct slice s)
 {

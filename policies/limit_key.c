@@ -5,24 +5,6 @@
 #include "http_char.h"
 #include "text.h"
 
-/* A %XX of any byte is that byte; a bad escape stays as it is, and so does '+', which is a blank only by a
- * convention of forms. */
-static char decoded_next(struct slice s, size_t *at)
-{
-    char c = s.base[*at];
-
-    if (c == '%' && s.len - *at >= 3) {
-        int high = hex_value(s.base[*at + 1]), low = hex_value(s.base[*at + 2]);
-
-        if (high >= 0 && low >= 0) {
-            *at += 3;
-            return (char)(high * 16 + low);
-        }
-    }
-    *at += 1;
-    return c;
-}
-
 static void add_decoded(struct text *out, struct slice s)
 {
     for (size_t at = 0; at < s.len;)

@@ -215,15 +215,19 @@ bool authority_is_valid(struct slice authority)
 
 size_t authority_write(struct slice authority, bool is_tls, char *out)
 {
-    size_t colon = authority_colon(authority), len = authority.len;
-    struct slice port = {NULL, 0};
+    size_t colon = authority_colon(authority), len = 0;
+    struct slice host = slice_of(authority.base, colon), port = {NULL, 0};
 
-    if (colon < len)
-        port = slice_of(authority.base + colon + 1, len - colon - 1);
-    if (port.len == 0 || slice_eq(port, is_tls ? SLICE("443") : SLICE("80")))
-        len = colon;
-    for (size_t i = 0; i < len; i++)
-        out[i] = ascii_lower(authority.base[i]);
+    if (colon < authority.len)
+        port = slice_of(authority.base + colon, authority.len - colon);
+    if (port.len == 1 || slice_eq(port, is_tls ? SLICE(":443") : SLICE(":80")))
+        port.len = 0;
+    if (host.len > 1 && host.base[host.len - 1] == '.')
+        host.len--;
+    for (; len < host.len; len++)
+        out[len] = ascii_lower(host.base[len]);
+    for (size_t i = 0; i < port.len; i++)
+        out[len++] = port.base[i];
     return len;
 }
 

@@ -83,8 +83,8 @@ enum request_flaw request_check_method(struct slice method);
 enum request_flaw request_check_target(struct slice target, size_t max_bytes); /* origin form only */
 bool authority_is_valid(struct slice authority); /* host[:port]; name, IPv4 or [IPv6]; no user */
 
-/* A valid authority in one spelling: lower case, without an empty or the scheme's default port. Needs room
- * for authority.len bytes; returns the length. `out` may be the authority's own bytes. */
+/* A valid authority in one spelling: lower case, without an empty or the scheme's default port, and without the
+ * dot that ends an absolute name. Needs room for authority.len bytes; returns the length. `out` may be the authority's own bytes. */
 size_t authority_write(struct slice authority, bool is_tls, char *out);
 
 #endif

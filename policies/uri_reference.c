@@ -22,16 +22,34 @@ static size_t until(struct slice s, const char *any)
     return at;
 }
 
+/* Takes the port with its colon off the end of an authority, and the dot that ends an absolute name. */
+static struct slice take_port(struct slice *authority)
+{
+    struct slice port = {NULL, 0};
+
+    for (size_t i = authority->len; i > 0 && authority->base[i - 1] != ']'; i--) {
+        if (authority->base[i - 1] != ':')
+            continue;
+        port = without(*authority, i - 1);
+        authority->len = i - 1;
+        break;
+    }
+    if (authority->len > 1 && authority->base[authority->len - 1] == '.')
+        authority->len--;
+    return port;
+}
+
 /* Takes an authority off the front of what follows "//". */
 static bool is_authority(struct slice *rest, struct slice authority, struct slice default_port)
 {
     size_t end = until(*rest, "/?#");
-    struct slice named = slice_of(rest->base, end);
+    struct slice named = slice_of(rest->base, end), named_port = take_port(&named),
+                 port = take_port(&authority);
 
-    if (named.len > default_port.len && slice_eq(without(named, named.len - default_port.len), default_port))
-        named.len -= default_port.len;
+    if (named_port.len == 1 || slice_eq(named_port, default_port))
+        named_port.len = 0;
     *rest = without(*rest, end);
-    return slice_eq_nocase(named, authority);
+    return slice_eq_nocase(named, authority) && slice_eq(named_port, port);
 }
 
 /* What is left is a path, a query or nothing; false where it is of another host or scheme. */

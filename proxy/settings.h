@@ -6,7 +6,8 @@
 #ifndef WEIR_SETTINGS_H
 #define WEIR_SETTINGS_H
 
-#include "budget.h" /* enum limit_algorithm, struct limit_terms */
+#include "budget.h"    /* enum limit_algorithm, struct limit_terms */
+#include "cache_key.h" /* struct key_rule */
 #include "cost.h"
 #include "identity.h" /* struct address, struct address_range */
 #include "limit_key.h"
@@ -102,8 +103,6 @@ struct limit_use {
     struct cost_rule cost_rule;
 };
 
-enum key_query { KEY_QUERY_ALL, KEY_QUERY_NONE };
-
 struct cache_rule {
     int64_t ttl_ms; /* -1: none */
     bool override_origin;
@@ -116,7 +115,8 @@ struct cache_rule {
     int *statuses;
     size_t status_count;
     size_t max_object_bytes;
-    enum key_query key_query;
+    struct key_rule key;
+    struct slice key_varied; /* the key's fields as vary_extend() takes them; empty: it is not told of them */
     bool shared_with_authorization;
     bool bypass_on_store_failure;
 };

@@ -93,7 +93,7 @@ static void read_statuses(struct draft *draft, const struct node *node, void *in
         read_status(draft, node->items[i], cache);
 }
 
-/* ---- key, compress: lists that must still be empty ---- */
+/* ---- compress: a list that must still be empty ---- */
 
 static void read_nothing(struct draft *draft, const struct node *node, void *into)
 {
@@ -101,42 +101,6 @@ static void read_nothing(struct draft *draft, const struct node *node, void *int
     if (want_list(draft, node, "an empty list", 1000) && node->count > 0)
         complain_key(draft->complaints, node, "is not supported yet, other than as []");
 }
-
-static void read_key_query(struct draft *draft, const struct node *node, void *into)
-{
-    static const struct choice queries[] = {
-        {"all", KEY_QUERY_ALL, false}, {"none", KEY_QUERY_NONE, false}, {NULL, 0, false}};
-    struct cache_rule *cache = into;
-    int query;
-
-    if (node->kind == NODE_MAP)
-        complain_value(draft->complaints, node,
-                       "only and except are not supported yet; allowed is all or none");
-    else if (want_choice(draft, node, queries, &query))
-        cache->key_query = (enum key_query)query;
-}
-
-static const struct setting cache_key_rows[] = {
-    {.key = "query",
-     .type = SETTING_OWN,
-     .read = read_key_query,
-     .preset = "all",
-     .shape = "all or none",
-     .means = "Whether the query string distinguishes responses."},
-    {.key = "headers",
-     .type = SETTING_OWN,
-     .read = read_nothing,
-     .preset = "[]",
-     .shape = "[]",
-     .means = "Request fields that distinguish responses."},
-    {.key = "cookies",
-     .type = SETTING_OWN,
-     .read = read_nothing,
-     .preset = "[]",
-     .shape = "[]",
-     .means = "Cookies that distinguish responses."},
-};
-const struct section section_cache_key = SECTION_OF("routes[].cache.key", cache_key_rows);
 
 static void read_on_store_failure(struct draft *draft, const struct node *node, void *into)
 {

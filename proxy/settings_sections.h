@@ -37,8 +37,8 @@ void read_upstreams(struct draft *draft, const struct node *node, void *settings
 extern const struct section section_limit;
 void read_limits(struct draft *draft, const struct node *node, void *settings);
 
-/* settings_route.c, settings_cache.c */
-extern const struct section section_route, section_cache, section_cache_key;
+/* settings_route.c, settings_cache.c, settings_cache_key.c */
+extern const struct section section_route, section_cache, section_cache_key, section_cache_key_query;
 void read_routes(struct draft *draft, const struct node *node, void *settings);
 void read_cache(struct draft *draft, const struct node *node, void *route);
 /* A list of templates over the variables of draft->pattern, for tags. */

@@ -80,7 +80,9 @@ static bool make_key(struct exchange *exchange)
         .is_tls = exchange->head->is_tls,
         .authority = exchange->head->authority,
         .target = exchange->head->target,
-        .ignores_query = exchange->route->cache->key_query == KEY_QUERY_NONE,
+        .rule = &exchange->route->cache->key,
+        .headers = exchange->fields,
+        .header_count = exchange->field_count,
         .told_scheme = forwarded_told(exchange->fields, exchange->field_count, SLICE("x-forwarded-proto"),
                                       exchange->peer_is_trusted),
         .told_host = forwarded_told(exchange->fields, exchange->field_count, SLICE("x-forwarded-host"),
@@ -88,11 +90,15 @@ static bool make_key(struct exchange *exchange)
     };
     char text[KEY_ROOM];
     size_t len = cache_key_write(&parts, text, sizeof(text));
-    struct slice whole = slice_of(text, len);
+    struct slice whole = slice_of(text, len), varied;
 
-    if (len > sizeof(text))
+    if (len > sizeof(text)) /* or none can be made */
         return false;
     digest_sha256(&whole, 1, exchange->plan.key.bytes);
+    varied = exchange->route->cache->key_varied;
+    if (varied.len > 0)
+        memcpy(exchange->plan.varied, varied.base, varied.len);
+    exchange->plan.varied_len = varied.len;
     return true;
 }
 

@@ -13,7 +13,7 @@ struct slice uri_tag(struct exchange *exchange, const struct cache_rule *rule, s
 {
     char *text = client_alloc(exchange->client, URI_TAG_BYTES);
 
-    if (!uri_tag_write(authority, target, rule->key_query != KEY_QUERY_ALL, text))
+    if (!uri_tag_write(authority, target, rule->key.query != KEY_QUERY_ALL, text))
         return slice_of(NULL, 0);
     return slice_of(text, URI_TAG_BYTES);
 }

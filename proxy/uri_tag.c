@@ -13,8 +13,10 @@ enum { KEY_ROOM = 16 << 10, URL_MAX_BYTES = 8 << 10 };
 bool uri_tag_write(struct slice authority, struct slice target, bool ignores_query, char out[URI_TAG_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
+    /* without fields and cookies: what they tell apart are variants of one resource, which end together */
+    const struct key_rule rule = {.query = ignores_query ? KEY_QUERY_NONE : KEY_QUERY_ALL};
     struct cache_key_parts parts = {
-        .method = SLICE("GET"), .authority = authority, .target = target, .ignores_query = ignores_query};
+        .method = SLICE("GET"), .authority = authority, .target = target, .rule = &rule};
     char key[KEY_ROOM];
     size_t len = cache_key_write(&parts, key, sizeof(key));
     struct slice whole = slice_of(key, len);

@@ -265,7 +265,8 @@ Test(request_check, one_authority_has_one_spelling)
         {"a.test:443", false, "a.test:443"},   {"a.test:443", true, "a.test"},
         {"a.test:80", true, "a.test:80"},      {"a.test:", false, "a.test"},
         {"a.test:8080", false, "a.test:8080"}, {"[2001:DB8::1]:80", false, "[2001:db8::1]"},
-        {"[::80]", false, "[::80]"},
+        {"[::80]", false, "[::80]"},           {"A.Test.", false, "a.test"},
+        {"a.test.:80", false, "a.test"},       {"a.test.:81", false, "a.test:81"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -103,7 +103,7 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
     cr_assert_eq(cache->status_count, sizeof statuses / sizeof *statuses);
     cr_expect_arr_eq(cache->statuses, statuses, sizeof statuses);
     cr_expect_eq(cache->max_object_bytes, (size_t)8 * MIB);
-    cr_expect_eq(cache->key_query, KEY_QUERY_ALL);
+    cr_expect_eq(cache->key.query, KEY_QUERY_ALL);
     settings_release(&s);
 }
 
@@ -370,7 +370,36 @@ Test(accepted, every_key_of_a_route_reaches_its_field)
     cr_assert_eq(cache->status_count, 2u);
     cr_expect_eq(cache->statuses[1], 404);
     cr_expect_eq(cache->max_object_bytes, 6u);
-    cr_expect_eq(cache->key_query, KEY_QUERY_NONE);
+    cr_expect_eq(cache->key.query, KEY_QUERY_NONE);
+    settings_release(&s);
+}
+
+static void expect_names(const struct key_names *names, const char *first, const char *second)
+{
+    cr_assert_eq(names->count, second == NULL ? 1u : 2u);
+    cr_expect(slice_eq(names->each[0], slice_text(first)));
+    cr_expect(second == NULL || slice_eq(names->each[1], slice_text(second)));
+}
+
+Test(accepted, the_names_of_a_key_are_sorted)
+{
+    struct settings *s = accepted(
+        UPSTREAM
+        "routes:\n"
+        "  - {match: GET /a, upstream: api, cache: {key: {query: {except: [b, 'a[b]']}, headers: [X-B, x-a], "
+        "cookies: [b, B]}}}\n"
+        "  - {match: GET /b, upstream: api, cache: {key: {query: {only: [c]}}}}\n");
+    const struct cache_rule *first = s->routes[0].cache, *second = s->routes[1].cache;
+
+    cr_expect_eq(first->key.query, KEY_QUERY_EXCEPT);
+    expect_names(&first->key.parameters, "a[b]", "b");
+    expect_names(&first->key.headers, "x-a", "x-b");
+    expect_names(&first->key.cookies, "B", "b");
+    cr_expect(slice_eq(first->key_varied, SLICE("x-a, x-b")));
+    cr_expect_eq(second->key.query, KEY_QUERY_ONLY);
+    expect_names(&second->key.parameters, "c", NULL);
+    cr_expect_eq(second->key.headers.count, 0u);
+    cr_expect_eq(second->key_varied.len, 0u);
     settings_release(&s);
 }
 

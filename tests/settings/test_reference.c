@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 static const struct section *const all[] = {
-    &section_root,  &section_listen,     &section_admin,    &section_client,      &section_log,
-    &section_store, &section_near_cache, &section_upstream, &section_server,      &section_limit,
-    &section_cost,  &section_plan,       &section_route,    &section_invalidates, &section_limit_use,
-    &section_cache, &section_cache_key,  &section_headers};
+    &section_root,  &section_listen,     &section_admin,           &section_client,      &section_log,
+    &section_store, &section_near_cache, &section_upstream,        &section_server,      &section_limit,
+    &section_cost,  &section_plan,       &section_route,           &section_invalidates, &section_limit_use,
+    &section_cache, &section_cache_key,  &section_cache_key_query, &section_headers};
 
 static void write_shape(const struct setting *row, FILE *out)
 {

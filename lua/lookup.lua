@@ -6,7 +6,7 @@
 -- ARGV[1]  now_us: for tests only; '' means the server's clock
 -- ARGV[2]  the highest epoch the caller has seen (integer >= 0)
 -- ARGV[3]  token: 32 hex digits, never used before; names the caller's load, if it becomes one
--- ARGV[4]  lease_ms of that load (integer > 0)
+-- ARGV[4]  lease_ms of that load (integer > 0); 0: a mere look, which takes nothing, and lets nobody wait
 -- ARGV[5]  the token of the load that the caller has waited for, or ''
 -- ARGV[6]  stored_us of an entry that the caller could not decode and wants removed, or ''
 -- ARGV[7..] the tags that the route declares
@@ -16,6 +16,7 @@
 --          fresh   serve it                         stale  serve it; where token is set, the caller alone refreshes it
 --          load    the caller loads, with `token` since `epoch`             wait  `token` is loading, for wait_ms at most
 --          probe   as load, of a key that others pass meanwhile: its last answer could not be shared, this one may
+--          absent  to a mere look: nothing to be served as it is
 --          pass    go alone                         failed the load that was waited for ended with `status`
 --
 -- Reading and taking are one step: no load that has just ended is loaded again. Of all callers one holds the flight. An
@@ -26,7 +27,7 @@
 -- can be shared ends that; nobody waits for him.
 -- A soft stamp ends an entry's freshness at its own moment (an epoch is one), and the windows behind it move forward by as much; this
 -- is noted in the entry when it is first seen, so that stamps that follow prolong nothing. For validation it stays as good as it was.
--- An entry past its windows is handed out with all of them 0, to whoever loads or waits: the upstream can be asked whether it changed.
+-- An entry past its windows is handed out with all of them 0, to whoever loads, waits or merely looks: the upstream can be asked whether it changed.
 -- Time never runs backwards: an entry stored later than now is read as if stored now.
 -- It is declared as one that writes: a demoted master refuses it, rather than serve what its successor has invalidated.
 
@@ -85,6 +86,10 @@ end
 
 if entry and entry.elapsed_us < entry.fresh_us then
     return answer('fresh')
+end
+
+if lease_ms == '0' then
+    return answer(entry and entry.elapsed_us < entry.stale_us and 'stale' or 'absent')
 end
 
 local flight = flight_read(KEYS[3], lease_ms)

@@ -62,6 +62,24 @@ int64_t verdict_certain_us(int64_t retry_after_us)
     return certain_us < VERDICT_CERTAIN_MOST_US ? certain_us : VERDICT_CERTAIN_MOST_US;
 }
 
+enum when_refused verdict_resort(const struct limit_standing *standings, const enum when_refused *whens,
+                                 size_t count)
+{
+    enum when_refused resort = REFUSE;
+    bool is_first = true;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!limit_refuses(&standings[i]))
+            continue;
+        if (standings[i].never || whens[i] == REFUSE)
+            return REFUSE;
+        if (is_first || whens[i] == WAIT_FOR_IT)
+            resort = whens[i];
+        is_first = false;
+    }
+    return resort;
+}
+
 int64_t verdict_retry_s(int64_t retry_after_us)
 {
     int64_t seconds = retry_after_us / US_PER_S + (retry_after_us % US_PER_S > 0 ? 1 : 0);

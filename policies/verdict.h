@@ -41,6 +41,18 @@ size_t verdict_closest(const struct limit_standing *standings, size_t count);
 enum { VERDICT_CERTAIN_MOST_US = 100000 };
 int64_t verdict_certain_us(int64_t retry_after_us);
 
+/* What a request gets that a limit refuses. */
+enum when_refused {
+    REFUSE,
+    GIVE_STORED, /* the stored copy instead, where there is one */
+    WAIT_FOR_IT, /* it is held until it would pass */
+};
+
+/* ... that several refuse: each of these must agree to what is more than a refusal, and where one of them wants it to wait, no copy makes it pass.
+ * `whens` are those of the standings, at the same places. */
+enum when_refused verdict_resort(const struct limit_standing *standings, const enum when_refused *whens,
+                                 size_t count);
+
 /* Whole seconds, rounded up, at least 1: what Retry-After says. */
 int64_t verdict_retry_s(int64_t retry_after_us);
 

@@ -41,7 +41,7 @@ static void on_gone(void *arg)
     stage_tunnel_left(exchange);
     invalidation_forget(&exchange->invalidation);
     task_cancel(story->loop, &exchange->first_pump);
-    store_cancel(&exchange->peek);
+    store_cancel(&exchange->look);
     object_release(&exchange->basis);
     object_release(&exchange->object);
     site_release(&exchange->site);

@@ -9,6 +9,7 @@
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
  *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
  *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
+ *   refused   by a limit: the stored copy, or a refusal after all     stage_refused.c
  *   refuse    our own answers                                         stage_refuse.c
  *   account   one log line and the counters, whatever happened        stage_account.c
  *
@@ -46,6 +47,11 @@ enum stage {
 
 enum { INVALIDATES_MAX = 16, TAG_ROOM = 1024 };
 
+struct exchange;
+
+/* `copy`, held for whoever is told, or NULL: what is stored for the request, of whatever age. */
+typedef void look_done(struct exchange *exchange, struct object *copy);
+
 struct exchange {
     struct story *story;
     struct site *site; /* held: the configuration this request began with */
@@ -76,7 +82,9 @@ struct exchange {
     bool is_shaped;     /* conditions and range are ours to obey: the upstream is not told of them */
     struct load_plan plan;
     struct rider rider;
-    struct store_call *peek;                    /* a look at the store that loads nothing */
+    struct store_call *look; /* at what is stored, which loads nothing */
+    look_done *looked;       /* who wants to know */
+    bool has_key;
     struct object *basis;                       /* held: the upstream is asked whether it is still the same */
     struct stream *alone;                       /* owned */
     struct slice alone_authority;               /* the host that it was asked for */
@@ -126,6 +134,12 @@ void stage_identify(struct exchange *exchange);
 struct objection charge_limits(struct exchange *exchange); /* fills exchange->limits.charges */
 void stage_limit(struct exchange *exchange);
 void stage_lookup(struct exchange *exchange);
+/* For a copy without taking the right to load it. `done` may run inside this call, and may end the exchange. */
+void look_for_copy(struct exchange *exchange, look_done *done);
+void deliver_copy(struct exchange *exchange, struct object *copy /* taken */);
+/* May it be given to this request where the upstream may not be asked? Fresh, or within either of the windows in which it may be served
+ * stale (RFC 9111 section 4.2.4, RFC 5861), unless the request wants it fresher. What must be validated before each use has no windows. */
+bool may_stand_in(const struct exchange *exchange, const struct object *copy);
 bool passes_cache_by(struct exchange *exchange); /* as far as the request alone can tell */
 void stage_pay(struct exchange *exchange);       /* alone: then fetches */
 void stage_fetch(struct exchange *exchange);     /* alone, and paid for */
@@ -138,6 +152,8 @@ void stage_tunnel(struct exchange *exchange); /* the upstream has answered 101, 
 void stage_tunnel_left(struct exchange *exchange);
 void stage_account(struct exchange *exchange);
 
+/* `by`, one of the exchange's own requests to the limiter, was not admitted: what follows. */
+void stage_refused(struct exchange *exchange, struct limit_request *by);
 void refuse_by_limit(struct exchange *exchange, const struct limit_request *by);
 void refuse_objection(struct exchange *exchange, const struct objection *objection);
 void refuse_fault(struct exchange *exchange, enum fault fault);

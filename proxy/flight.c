@@ -222,6 +222,7 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
         return;
     case LOOKUP_PROBE: start_probe(flight, answer->object); return;
     case LOOKUP_WAIT: wait_for_other(flight, answer); return;
+    case LOOKUP_ABSENT: /* an answer to a mere look */
     case LOOKUP_PASS: flight_land_alone(flight, "pass"); return;
     case LOOKUP_FAILED:
         flight_keep_stand_in(flight, answer->object);

@@ -13,6 +13,7 @@
 #include "limit_key.h"
 #include "route_match.h" /* struct route_pattern, struct template */
 #include "slice.h"
+#include "verdict.h" /* enum when_refused */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -90,6 +91,7 @@ struct limit_rule {
     enum store_failure on_store_failure;
     enum limit_mode mode;
     enum limit_counting counts;
+    enum when_refused when_refused;
     size_t index;
 };
 

@@ -25,7 +25,7 @@ static const struct choice algorithms[] = {
 static const struct choice countings[] = {
     {"requests", COUNT_REQUESTS, false}, {"misses", COUNT_MISSES, false}, {NULL, 0, false}};
 static const struct choice refusals[] = {
-    {"refuse", 0, false}, {"stale", 0, true}, {"wait", 0, true}, {NULL, 0, false}};
+    {"refuse", REFUSE, false}, {"stale", GIVE_STORED, false}, {"wait", WAIT_FOR_IT, true}, {NULL, 0, false}};
 static const struct choice failures[] = {{"local", FAILURE_LOCAL, false},
                                          {"open", FAILURE_OPEN, false},
                                          {"closed", FAILURE_CLOSED, false},
@@ -95,10 +95,11 @@ static const struct setting limit_rows[] = {
      .means = "What is charged: every request, or those alone for which the upstream is asked."},
     {.key = "when_refused",
      .type = SETTING_CHOICE,
-     .offset = NOWHERE,
+     .offset = LIMIT(when_refused),
      .choices = refusals,
      .preset = "refuse",
-     .means = "What a request over the limit gets."},
+     .means =
+         "What a request over the limit gets: 429, the stored copy where there is one, or its turn later."},
     {.key = "max_wait",
      .type = SETTING_LATER,
      .shape = "a duration",

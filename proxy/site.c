@@ -217,6 +217,7 @@ static const char *limit_outcome_name(enum limit_outcome outcome)
     case LIMIT_DECIDED_LOCALLY: return "decided_locally";
     case LIMIT_SHADOW_REFUSED: return "shadow_refused";
     case LIMIT_FAST_DENIED: return "fast_denied";
+    case LIMIT_GAVE_STORED: return "gave_stored";
     case LIMIT_OUTCOMES: break;
     }
     CHECK(!"a limit outcome is one of its own values");

@@ -24,6 +24,7 @@ enum limit_outcome {
     LIMIT_DECIDED_LOCALLY,
     LIMIT_SHADOW_REFUSED,
     LIMIT_FAST_DENIED, /* beside LIMIT_REFUSED: without asking the store */
+    LIMIT_GAVE_STORED, /* beside LIMIT_REFUSED: answered with the stored copy */
     LIMIT_OUTCOMES
 };
 

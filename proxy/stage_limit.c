@@ -27,7 +27,7 @@ static void on_decided(void *arg)
         return;
     case RULING_REFUSED:
     case RULING_TOO_COSTLY:
-    case RULING_UNAVAILABLE: refuse_by_limit(exchange, &exchange->limits); return;
+    case RULING_UNAVAILABLE: stage_refused(exchange, &exchange->limits); return;
     }
 }
 

@@ -102,6 +102,12 @@ static bool make_key(struct exchange *exchange)
     return true;
 }
 
+static bool has_key(struct exchange *exchange)
+{
+    exchange->has_key = exchange->has_key || make_key(exchange);
+    return exchange->has_key;
+}
+
 static void make_plan(struct exchange *exchange)
 {
     struct load_plan *plan = &exchange->plan;
@@ -225,10 +231,7 @@ static void on_landed(void *arg)
         else
             refuse_upstream_status(exchange, rider->status);
         return;
-    case BOARDING_REFUSED:
-        exchange->has_result = false;
-        refuse_by_limit(exchange, exchange->bill);
-        return;
+    case BOARDING_REFUSED: stage_refused(exchange, exchange->bill); return;
     }
 }
 
@@ -243,7 +246,7 @@ static void board(struct exchange *exchange)
     flight_board(exchange->story->flights, &exchange->rider);
 }
 
-static void serve(struct exchange *exchange, struct object *object)
+void deliver_copy(struct exchange *exchange, struct object *object)
 {
     exchange->has_result = true;
     exchange->result = now_ms(exchange) < object->fresh_until.ms ? CACHE_HIT : CACHE_STALE;
@@ -297,7 +300,7 @@ static bool use_near(struct exchange *exchange)
             site_count_degraded(exchange->site, DEGRADED_CACHE_SERVED);
         if (is_servable && now_ms(exchange) >= object->fresh_until.ms)
             flight_refresh(exchange->story->flights, plan_of(exchange));
-        serve(exchange, object);
+        deliver_copy(exchange, object);
         return true;
     }
     if (is_servable && !exchange->wish.control.only_if_cached) {
@@ -308,50 +311,99 @@ static bool use_near(struct exchange *exchange)
     return false;
 }
 
-/* ---- a look at the store that loads nothing ---- */
+/* ---- a look that loads nothing ---- */
 
-static void peek(struct exchange *exchange);
+static void look_at_store(struct exchange *exchange);
 
-static void on_peeked(void *arg, enum fault fault, const struct lookup_answer *answer)
+static void on_looked(void *arg, enum fault fault, const struct lookup_answer *answer)
 {
     struct exchange *exchange = arg;
-    bool is_rule = fault == FAULT_NONE && answer->kind == LOOKUP_FRESH && object_is_rule(answer->object);
-    bool is_there = fault == FAULT_NONE && answer->object != NULL && !object_is_rule(answer->object) &&
-                    (answer->kind == LOOKUP_FRESH || answer->kind == LOOKUP_STALE) &&
-                    may_have(exchange, answer->object) && suits(exchange, answer->object) &&
-                    !near_outdates(exchange->story->store->near, answer->object);
+    struct store *store = exchange->story->store;
+    struct object *object = fault == FAULT_NONE ? answer->object : NULL;
 
-    exchange->peek = NULL;
-    if (is_rule && variant_follow_rule(plan_of(exchange), answer->object)) {
-        peek(exchange);
+    exchange->look = NULL;
+    if (object != NULL && object_is_rule(object)) {
+        if (answer->kind == LOOKUP_FRESH && variant_follow_rule(plan_of(exchange), object)) {
+            look_at_store(exchange);
+            return;
+        }
+        object = NULL;
+    }
+    if (object != NULL && near_outdates(store->near, object))
+        object = NULL;
+    if (object != NULL && store->is_shared)
+        near_put(store->near, object);
+    exchange->looked(exchange, object == NULL ? NULL : object_hold(object));
+}
+
+static void look_at_store(struct exchange *exchange)
+{
+    const struct load_plan *plan = plan_of(exchange);
+    struct lookup_ask ask = {.key = plan->key, .tags = plan->tags, .tag_count = plan->tag_count};
+
+    exchange->look = store_lookup(exchange->story->store, &ask, on_looked, exchange);
+}
+
+/* Is what is near up to date as of this request? The decision on its limits told, or the push did, or nobody can. */
+static bool trusts_near(const struct exchange *exchange)
+{
+    const struct store *store = exchange->story->store;
+
+    return exchange->limits.epoch_is_known || !store->is_shared ||
+           (store->is_pushed && site_settings(exchange->site)->store.consistency == CONSISTENCY_PUSH) ||
+           (exchange->limits.is_degraded && !exchange->route->cache->bypass_on_store_failure);
+}
+
+/* Fresh, or stale with leave to be served so. */
+static bool is_within_windows(const struct exchange *exchange, const struct object *copy)
+{
+    int64_t now = now_ms(exchange);
+
+    return now < copy->fresh_until.ms || now < copy->stale_until.ms || now < copy->error_until.ms;
+}
+
+bool may_stand_in(const struct exchange *exchange, const struct object *copy)
+{
+    if (!may_have(exchange, copy))
+        return false;
+    return is_within_windows(exchange, copy) ? suits(exchange, copy) : will_do(exchange, copy);
+}
+
+void look_for_copy(struct exchange *exchange, look_done *done)
+{
+    struct object *near;
+
+    exchange->looked = done;
+    exchange->is_cache_route = exchange->route->cache != NULL;
+    if (passes_cache_by(exchange) || !has_key(exchange)) {
+        done(exchange, NULL);
         return;
     }
-    if (fault == FAULT_NONE &&
-        (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_PROBE || answer->kind == LOOKUP_STALE) &&
-        (answer->load.hi | answer->load.lo) != 0)
-        store_release(exchange->story->store, &exchange->plan.key, answer->load, RELEASE_CANCELLED, 0, 0,
-                      NULL, NULL);
-    if (is_there && answer->kind == LOOKUP_STALE)
-        flight_refresh(exchange->story->flights, plan_of(exchange));
-    if (is_there)
-        serve(exchange, object_hold(answer->object));
-    else if (exchange->wish.control.only_if_cached)
+    near = trusts_near(exchange) ? find_near(exchange) : NULL;
+    if (near != NULL && is_within_windows(exchange, near)) {
+        done(exchange, near);
+        return;
+    }
+    object_release(&near); /* there may be a newer one */
+    look_at_store(exchange);
+}
+
+/* For a request that is never loaded for: HEAD, whose answer has no body to store, or one that wants what is stored or nothing. */
+static void on_copy(struct exchange *exchange, struct object *copy)
+{
+    int64_t now = now_ms(exchange);
+
+    if (copy != NULL && now < copy->stale_until.ms && may_have(exchange, copy) && suits(exchange, copy)) {
+        if (now >= copy->fresh_until.ms)
+            flight_refresh(exchange->story->flights, plan_of(exchange));
+        deliver_copy(exchange, copy);
+        return;
+    }
+    object_release(&copy);
+    if (exchange->wish.control.only_if_cached)
         refuse(exchange, 504, "only_if_cached", "Nothing is stored that this request would take.");
     else
         go_alone(exchange, FORWARD_MISS, NULL);
-}
-
-static void peek(struct exchange *exchange)
-{
-    const struct load_plan *plan = plan_of(exchange);
-    struct lookup_ask ask = {
-        .key = plan->key,
-        .tags = plan->tags,
-        .tag_count = plan->tag_count,
-        .lease_ms = 1000,
-    };
-
-    exchange->peek = store_lookup(exchange->story->store, &ask, on_peeked, exchange);
 }
 
 static bool may_use_near(const struct exchange *exchange)
@@ -365,7 +417,7 @@ void stage_lookup(struct exchange *exchange)
     const char *why = exchange->passing_why;
 
     exchange->is_cache_route = exchange->route->cache != NULL;
-    if (passes || !make_key(exchange)) {
+    if (passes || !has_key(exchange)) {
         go_alone(exchange, why != NULL && strcmp(why, "method") == 0 ? FORWARD_METHOD : FORWARD_BYPASS, why);
         return;
     }
@@ -376,9 +428,10 @@ void stage_lookup(struct exchange *exchange)
     }
     if (use_near(exchange))
         return;
-    if (exchange->wish.control.only_if_cached || is_head(exchange)) /* HEAD's answer has no body to store */
-        peek(exchange);
-    else if (exchange->wish.control.no_cache)
+    if (exchange->wish.control.only_if_cached || is_head(exchange)) {
+        exchange->looked = on_copy;
+        look_at_store(exchange); /* what is near was not to its liking */
+    } else if (exchange->wish.control.no_cache)
         go_alone(exchange, FORWARD_REQUEST, "request");
     else
         board(exchange);

@@ -16,10 +16,7 @@ static void on_decided(void *arg)
     case RULING_ADMITTED: fetch(exchange); return;
     case RULING_REFUSED:
     case RULING_TOO_COSTLY:
-    case RULING_UNAVAILABLE:
-        exchange->has_result = false;
-        refuse_by_limit(exchange, exchange->bill);
-        return;
+    case RULING_UNAVAILABLE: stage_refused(exchange, exchange->bill); return;
     }
 }
 

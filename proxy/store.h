@@ -96,6 +96,7 @@ enum lookup_kind {
                       LOAD */
     LOOKUP_PASS,   /* known to be unshareable for a while: go alone, store nothing */
     LOOKUP_FAILED, /* the load this caller waited for failed with `status`; object as with LOAD */
+    LOOKUP_ABSENT, /* to a mere look: there is nothing to be served as it is; object as with LOAD */
 };
 
 struct lookup_ask {
@@ -103,7 +104,8 @@ struct lookup_ask {
     const struct slice *tags; /* those the route declares; a lock older than a stamp of them is taken over */
     size_t tag_count;
     struct load_token waited; /* the holder named by an earlier LOOKUP_WAIT, or zero */
-    int64_t lease_ms;
+    int64_t
+        lease_ms; /* 0: a mere look, which takes no lock and lets nobody wait: FRESH, STALE without `load`, or ABSENT */
 };
 
 struct lookup_answer {

@@ -214,6 +214,12 @@ void claims_lookup(struct claims *claims, const struct lookup_ask *ask, struct m
         (struct lookup_answer){.kind = LOOKUP_FRESH, .object = near_find(claims->near, &ask->key, now)};
     if (answer_out->object != NULL && now.ms < answer_out->object->fresh_until.ms)
         return; /* the common case needs no claim */
+    if (ask->lease_ms == 0) {
+        bool is_servable = answer_out->object != NULL && now.ms < answer_out->object->stale_until.ms;
+
+        answer_out->kind = is_servable ? LOOKUP_STALE : LOOKUP_ABSENT;
+        return;
+    }
     object_release(&answer_out->object);
 
     look.shard = shard_of(claims, look.hash);

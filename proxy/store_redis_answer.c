@@ -213,9 +213,9 @@ static bool read_kind(const struct redis_reply *reply, enum lookup_kind *out)
         struct slice word;
         enum lookup_kind kind;
     } rows[] = {
-        {{"fresh", 5}, LOOKUP_FRESH}, {{"stale", 5}, LOOKUP_STALE}, {{"load", 4}, LOOKUP_LOAD},
-        {{"wait", 4}, LOOKUP_WAIT},   {{"pass", 4}, LOOKUP_PASS},   {{"failed", 6}, LOOKUP_FAILED},
-        {{"probe", 5}, LOOKUP_PROBE},
+        {{"fresh", 5}, LOOKUP_FRESH}, {{"stale", 5}, LOOKUP_STALE},   {{"load", 4}, LOOKUP_LOAD},
+        {{"wait", 4}, LOOKUP_WAIT},   {{"pass", 4}, LOOKUP_PASS},     {{"failed", 6}, LOOKUP_FAILED},
+        {{"probe", 5}, LOOKUP_PROBE}, {{"absent", 6}, LOOKUP_ABSENT},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -235,6 +235,7 @@ static bool is_whole(const struct lookup_reply *reply)
     case LOOKUP_LOAD:
     case LOOKUP_PROBE:
     case LOOKUP_WAIT: return is_token(reply->token);
+    case LOOKUP_ABSENT:
     case LOOKUP_PASS: return true;
     case LOOKUP_FAILED: return reply->status != 0;
     }

@@ -30,9 +30,26 @@ static bool compose_lookup(void *arg, struct redis_words *words)
     return true;
 }
 
+static bool is_token(struct load_token token)
+{
+    return token.hi != 0 || token.lo != 0;
+}
+
 static bool is_same_token(struct load_token a, struct load_token b)
 {
     return a.hi == b.hi && a.lo == b.lo;
+}
+
+/* A lock is taken by its owner's name only, and by no mere look, which alone is told of what is absent. */
+static bool is_for(const struct cache_op *op, const struct lookup_reply *wire)
+{
+    bool is_taken = wire->kind == LOOKUP_LOAD || wire->kind == LOOKUP_PROBE ||
+                    (wire->kind == LOOKUP_STALE && is_token(wire->token));
+
+    if (op->lease_ms == 0)
+        return wire->kind == LOOKUP_FRESH || (wire->kind == LOOKUP_STALE && !is_taken) ||
+               wire->kind == LOOKUP_ABSENT;
+    return wire->kind != LOOKUP_ABSENT && (!is_taken || is_same_token(wire->token, op->token));
 }
 
 static struct block *block_of(struct slice body)
@@ -90,10 +107,8 @@ static enum fault take_lookup(struct cache_op *op, const struct redis_reply *rep
         return fault;
     if (!answer_read_lookup(result, wire))
         return FAULT_STORE_NONSENSE;
-    if ((wire->kind == LOOKUP_LOAD || wire->kind == LOOKUP_PROBE ||
-         (wire->kind == LOOKUP_STALE && (wire->token.hi | wire->token.lo) != 0)) &&
-        !is_same_token(wire->token, op->token))
-        return FAULT_STORE_NONSENSE; /* a lock is taken by its owner's name only */
+    if (!is_for(op, wire))
+        return FAULT_STORE_NONSENSE;
     if (wire->entry.len > 0)
         *object_out = decode(op, wire, answer_epoch(reply));
     return FAULT_NONE;
@@ -117,8 +132,9 @@ static void on_lookup(void *arg, enum fault fault, const struct redis_reply *rep
 
     if (fault == FAULT_NONE)
         fault = take_lookup(op, reply, &wire, &object);
-    is_taken = is_same_token(wire.token, op->token);
-    is_lost = (fault == FAULT_STORE_SILENT || fault == FAULT_STORE_AWAY) && redis_script_was_sent(&op->run);
+    is_taken = is_token(op->token) && is_same_token(wire.token, op->token);
+    is_lost = is_token(op->token) && (fault == FAULT_STORE_SILENT || fault == FAULT_STORE_AWAY) &&
+              redis_script_was_sent(&op->run);
     if (is_lost || (op->op.call.is_cancelled && is_taken))
         cache_op_give_back(op);
     is_damaged = fault == FAULT_NONE && wire.entry.len > 0 && object == NULL;
@@ -126,7 +142,8 @@ static void on_lookup(void *arg, enum fault fault, const struct redis_reply *rep
         if (is_taken)
             cache_op_give_back(op); /* before the second lookup, on the same connection */
         if (op->lookup.damaged_us < 0) {
-            op->token = load_token_new();
+            if (is_token(op->token))
+                op->token = load_token_new();
             look_again(op, wire.stored_us);
             return;
         }
@@ -140,11 +157,12 @@ static void on_lookup(void *arg, enum fault fault, const struct redis_reply *rep
 struct store_call *redis_store_lookup(struct store *handle, const struct lookup_ask *ask, lookup_done *done,
                                       void *arg)
 {
-    struct cache_op *op = cache_op_new(handle, OP_LOOKUP, &ask->key, load_token_new(), arg);
+    struct load_token token = ask->lease_ms > 0 ? load_token_new() : (struct load_token){0, 0};
+    struct cache_op *op = cache_op_new(handle, OP_LOOKUP, &ask->key, token, arg);
 
     op->lookup.done = done;
     op->lookup.waited = ask->waited;
-    op->lease_ms = ask->lease_ms > 0 ? ask->lease_ms : 1;
+    op->lease_ms = ask->lease_ms;
     op->lookup.damaged_us = -1;
     cache_op_copy_tags(op, ask->tags, ask->tag_count);
     return cache_op_run(op, op->op.store->shared->scripts.lookup, compose_lookup, on_lookup);

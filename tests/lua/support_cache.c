@@ -105,7 +105,7 @@ struct looked look(redisContext *redis, struct lookup_words words)
     add_number(&command, words.now_us);
     add_number(&command, words.seen);
     add(&command, words.token);
-    add_number(&command, words.lease_ms == 0 ? 30000 : words.lease_ms);
+    add_number(&command, words.lease_ms == 0 ? 30000 : words.lease_ms == LOOKS ? 0 : words.lease_ms);
     add(&command, words.waited);
     add(&command, words.damaged);
     for (int i = 0; i < 4 && words.tags[i] != NULL; i++)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SECOND = 1000000, HOUR_S = 3600 };
+enum { SECOND = 1000000, HOUR_S = 3600, LOOKS = -1 };
 
 /* What is said of one key. `key` is any short text; the tags are NULL-terminated. */
 struct looked {
@@ -18,7 +18,7 @@ struct looked {
 
 struct lookup_words {
     const char *key, *token, *waited, *damaged;
-    int64_t now_us, seen, lease_ms; /* 0: 30 s */
+    int64_t now_us, seen, lease_ms; /* 0: 30 s; LOOKS: a mere look */
     const char *tags[4];
 };
 

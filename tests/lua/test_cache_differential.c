@@ -87,7 +87,8 @@ static int64_t left_ms(struct mono_ms until)
 
 static void on_lookup(void *arg, enum fault fault, const struct lookup_answer *answer)
 {
-    static const char *const kinds[] = {"fresh", "stale", "load", "probe", "wait", "pass", "failed"};
+    static const char *const kinds[] = {"fresh", "stale", "load",   "probe",
+                                        "wait",  "pass",  "failed", "absent"};
     struct judgement *out = arg;
 
     cr_assert_eq(fault, FAULT_NONE);
@@ -102,10 +103,10 @@ static void on_lookup(void *arg, enum fault fault, const struct lookup_answer *a
     }
 }
 
-static struct judgement ask_memory(struct world *world, size_t key)
+static struct judgement ask_memory(struct world *world, size_t key, int64_t lease_ms)
 {
     struct slice tags[1] = {slice_text(TAG_NAMES[key % TAGS])};
-    struct lookup_ask ask = {.key = test_key(key), .tags = tags, .tag_count = 1, .lease_ms = LEASE_MS};
+    struct lookup_ask ask = {.key = test_key(key), .tags = tags, .tag_count = 1, .lease_ms = lease_ms};
     struct judgement judgement = {.kind = NULL};
 
     store_lookup(world->store, &ask, on_lookup, &judgement);
@@ -114,9 +115,10 @@ static struct judgement ask_memory(struct world *world, size_t key)
     return judgement;
 }
 
-static void look_at_both(struct world *world, size_t key, int step)
+/* `merely`: without taking a lock. */
+static void look_at_both(struct world *world, size_t key, bool merely, int step)
 {
-    struct judgement memory = ask_memory(world, key);
+    struct judgement memory = ask_memory(world, key, merely ? 0 : LEASE_MS);
     struct load load = {.key = key, .memory_token = memory.token, .memory_began = memory.began};
     struct looked redis;
 
@@ -125,7 +127,7 @@ static void look_at_both(struct world *world, size_t key, int step)
                                                      .token = load.token,
                                                      .now_us = clock_us,
                                                      .seen = world->redis_seen,
-                                                     .lease_ms = LEASE_MS,
+                                                     .lease_ms = merely ? LOOKS : LEASE_MS,
                                                      .tags = {TAG_NAMES[key % TAGS]}});
     load.redis_began = redis.began;
     cr_assert_str_eq(memory.kind, redis.kind, "step %d, key %zu", step, key);
@@ -134,6 +136,7 @@ static void look_at_both(struct world *world, size_t key, int step)
     cr_assert_eq(memory.fresh_ms, redis.fresh_us / MS, "step %d: fresh", step);
     cr_assert_eq(memory.stale_ms, redis.stale_us / MS, "step %d: stale", step);
     cr_assert_eq(memory.error_ms, redis.error_us / MS, "step %d: for errors", step);
+    cr_assert(!(merely && memory.is_loader));
     world->served_fresh += strcmp(memory.kind, "fresh") == 0;
     world->served_stale += strcmp(memory.kind, "stale") == 0;
     if (memory.is_loader && world->load_count < LOADS)
@@ -229,7 +232,7 @@ static void tell_both_a_history(int64_t seed)
     struct world world;
 
     open_world(&world);
-    look_at_both(&world, 0, -1); /* the tag table begins here */
+    look_at_both(&world, 0, false, -1); /* the tag table begins here */
     for (int step = 0; step < STEPS; step++) {
         clock_us += roll(&dice, 4) == 0 ? roll(&dice, 8000) * MS : roll(&dice, 20) * MS;
         switch (roll(&dice, 12)) {
@@ -245,7 +248,7 @@ static void tell_both_a_history(int64_t seed)
             if (world.load_count > 0)
                 land(&world, (size_t)roll(&dice, (int64_t)world.load_count), &dice, step);
             break;
-        default: look_at_both(&world, (size_t)roll(&dice, KEYS), step);
+        default: look_at_both(&world, (size_t)roll(&dice, KEYS), roll(&dice, 4) == 0, step);
         }
     }
     cr_assert(world.served_fresh > 100 && world.served_stale > 100,

@@ -126,6 +126,33 @@ Test(cache_scripts, an_entry_is_fresh_then_stale_then_only_for_errors_then_gone)
     }
 }
 
+Test(cache_scripts, a_mere_look_takes_nothing_and_lets_nobody_wait)
+{
+    struct lookup_words words = {.key = "k", .token = "", .now_us = now_us, .lease_ms = LOOKS};
+    struct looked seen = look(redis, words), mine;
+
+    expect_kind(seen, "absent");
+    cr_assert_str_eq(seen.token, "");
+    mine = ask(TOKEN_A, "");
+    expect_kind(mine, "load");
+    expect_kind(look(redis, words), "absent");
+    cr_assert_str_eq(land(TOKEN_A, mine.began), "stored");
+    seen = look(redis, words);
+    expect_kind(seen, "fresh");
+    cr_assert_str_eq(seen.bytes, "body");
+    pass_s(15);
+    words.now_us = now_us;
+    seen = look(redis, words);
+    expect_kind(seen, "stale");
+    cr_assert_str_eq(seen.token, "", "nobody refreshes for having looked");
+    cr_assert_str_eq(ask(TOKEN_B, "").token, TOKEN_B);
+    pass_s(15);
+    words.now_us = now_us;
+    seen = look(redis, words);
+    expect_kind(seen, "absent");
+    cr_assert_str_eq(seen.bytes, "body", "good for what may be given in place of an error");
+}
+
 Test(cache_scripts, a_stale_copy_is_served_to_all_and_refreshed_by_one)
 {
     struct looked refresher, other;

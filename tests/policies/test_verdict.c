@@ -84,3 +84,28 @@ Test(verdict, a_refusal_is_certain_for_a_little_less_than_its_wait_and_not_for_l
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         cr_expect_eq(verdict_certain_us(rows[i].retry_us), rows[i].certain_us, "%zu", i);
 }
+
+Test(verdict, all_who_refuse_must_agree_to_what_is_more_than_a_refusal)
+{
+    static const struct limit_standing passes = {10, 5, 0, false, false}, refuses = {10, 0, 7, false, false},
+                                       never = {10, 0, 0, true, false};
+    static const struct {
+        const char *why;
+        struct limit_standing standings[2];
+        enum when_refused whens[2], want;
+    } rows[] = {
+        {"one that gives the copy", {refuses, passes}, {GIVE_STORED, REFUSE}, GIVE_STORED},
+        {"one that waits", {passes, refuses}, {REFUSE, WAIT_FOR_IT}, WAIT_FOR_IT},
+        {"one that refuses", {passes, refuses}, {GIVE_STORED, REFUSE}, REFUSE},
+        {"a refusal wins", {refuses, refuses}, {GIVE_STORED, REFUSE}, REFUSE},
+        {"over waiting too", {refuses, refuses}, {REFUSE, WAIT_FOR_IT}, REFUSE},
+        {"both give it", {refuses, refuses}, {GIVE_STORED, GIVE_STORED}, GIVE_STORED},
+        {"who is to wait is not given a copy", {refuses, refuses}, {GIVE_STORED, WAIT_FOR_IT}, WAIT_FOR_IT},
+        {"in any order", {refuses, refuses}, {WAIT_FOR_IT, GIVE_STORED}, WAIT_FOR_IT},
+        {"no waiting helps", {never, refuses}, {WAIT_FOR_IT, GIVE_STORED}, REFUSE},
+        {"nobody refuses", {passes, passes}, {WAIT_FOR_IT, GIVE_STORED}, REFUSE},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        cr_expect_eq(verdict_resort(rows[i].standings, rows[i].whens, 2), rows[i].want, "%s", rows[i].why);
+}

@@ -453,6 +453,45 @@ Test(store_memory, a_load_that_makes_progress_keeps_its_lock)
     tear_down(&f);
 }
 
+/* ---- looks ---- */
+
+static struct lookup_answer merely_look(struct fixture *f, uint64_t number)
+{
+    struct lookup_ask ask = {.key = test_key(number)};
+    struct answer answer = {0};
+    struct object *object;
+
+    store_lookup(f->store, &ask, on_lookup, &answer);
+    wait_for(f, &answer);
+    object = answer.lookup.object;
+    object_release(&object);
+    return answer.lookup;
+}
+
+Test(store_memory, a_mere_look_takes_nothing_and_lets_nobody_wait)
+{
+    struct fixture f;
+    struct lookup_answer seen, load;
+
+    set_up(&f);
+    seen = merely_look(&f, 1);
+    cr_assert(seen.kind == LOOKUP_ABSENT && is_none(seen.load) && seen.object == NULL);
+    load = look(&f, 1, NULL);
+    cr_assert_eq(load.kind, LOOKUP_LOAD);
+    cr_assert_eq(merely_look(&f, 1).kind, LOOKUP_ABSENT);
+    cr_assert_eq(fill_lives(&f, 1, load, NULL, 1000, 2000, 3000), FILL_STORED);
+    wakes_after_turns(&f);
+    cr_assert_eq(f.wakes, 0, "nobody waited");
+    cr_assert_eq(merely_look(&f, 1).kind, LOOKUP_FRESH);
+    pass_ms(1500);
+    seen = merely_look(&f, 1);
+    cr_assert(seen.kind == LOOKUP_STALE && is_none(seen.load));
+    pass_ms(1000);
+    seen = merely_look(&f, 1);
+    cr_assert(seen.kind == LOOKUP_ABSENT && seen.object != NULL, "good for what stands in for an error");
+    tear_down(&f);
+}
+
 /* ---- release ---- */
 
 Test(store_memory, a_failed_load_answers_its_waiters_and_only_them)

@@ -97,6 +97,7 @@ Test(store_redis_answer, a_lookup_promises_what_its_kind_needs)
          "*11 $4 load $32 000000000000000A000000000000000b :7 :0 :0 :0 :0 :0 :0 :0 $0  ", false},
         {"probe", "*11 $5 probe " TOKEN ":7 :0 :0 :0 :0 :0 :0 :0 $0  ", true},
         {"probe, without a token", "*11 $5 probe $0  :7 :0 :0 :0 :0 :0 :0 :0 $0  ", false},
+        {"absent", "*11 $6 absent $0  :0 :0 :0 :0 :0 :0 :0 :0 $0  ", true},
         {"wait", "*11 $4 wait " TOKEN ":0 :900 :0 :0 :0 :0 :0 :0 $0  ", true},
         {"wait, for nobody", "*11 $4 wait $0  :0 :900 :0 :0 :0 :0 :0 :0 $0  ", false},
         {"wait, into the past", "*11 $4 wait " TOKEN ":0 :-1 :0 :0 :0 :0 :0 :0 $0  ", false},

@@ -8,9 +8,11 @@ static void read_messages(struct slice text)
     struct invalidation_message message;
     struct tag_stamp stamp;
     struct slice stamps;
+    unsigned char principal[PRINCIPAL_BYTES];
     struct key32 key;
 
     message_read_key(text, &key);
+    message_read_plan_key(text, SLICE("weir:p:{"), principal);
     if (!message_read_invalidation(text, &message))
         return;
     for (stamps = message.stamps; message_next_stamp(&stamps, &stamp);)
@@ -26,8 +28,10 @@ static void read_answers(const struct redis_reply *reply)
     struct lookup_reply lookup;
     enum fill_result filled;
     bool held, was_held[2];
+    struct plan_answer plan;
     int64_t epoch;
 
+    answer_read_plan(reply, &plan);
     answer_read_admit(reply, tuples, 2, answers);
     answer_read_settle(reply, was_held, 2);
     answer_read_lookup(reply, &lookup);

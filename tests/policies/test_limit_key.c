@@ -253,6 +253,70 @@ Test(limit_key, no_two_lists_are_the_same)
     }
 }
 
+static void expect_told(const struct limit_key *key, const struct slice *values, size_t count,
+                        const char *want, const char *why)
+{
+    char out[256];
+    size_t len = limit_key_write_values(key, values, count, 64, out, sizeof(out));
+
+    if (want == absent)
+        cr_expect_eq(len, LIMIT_KEY_ABSENT, "%s: it is there", why);
+    else
+        cr_expect(len == strlen(want) && memcmp(out, want, len) == 0, "%s: %.*s", why, (int)(len % 256), out);
+}
+
+Test(limit_key, told_without_a_request_a_key_is_the_same_as_of_one)
+{
+    static const struct {
+        const char *why;
+        struct limit_key_part part;
+        const char *value, *want;
+    } rows[] = {
+        {"a header as it is", HEADER("x-api-key"), "a%41 B", "a%41 B"},
+        {"a parameter decoded", QUERY("k"), "a b", "a b"},
+        {"a cookie without quotes", COOKIE("k"), "\"v\"", "v"},
+        {"a variable", VARIABLE("id"), "42", "42"},
+        {"an address", {LIMIT_KEY_IP, {NULL, 0}}, "::FFFF:192.0.2.1", "192.0.2.1"},
+        {"an address by its prefix", {LIMIT_KEY_IP, {NULL, 0}}, "2001:DB8:1:2:3::4", "2001:db8:1:2::"},
+        {"no address", {LIMIT_KEY_IP, {NULL, 0}}, "localhost", absent},
+        {"a host", {LIMIT_KEY_HOST, {NULL, 0}}, "API.example.com:8080", "api.example.com"},
+        {"a route", {LIMIT_KEY_ROUTE, {NULL, 0}}, "GET /products/{id}", "GET /products/{id}"},
+        {"nothing", HEADER("x-api-key"), "", absent},
+        {"an empty cookie", COOKIE("k"), "\"\"", absent},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct limit_key key = key_of(rows[i].part);
+        struct slice values[2] = {slice_text(rows[i].value), SLICE("more")};
+
+        expect_told(&key, values, 1, rows[i].want, rows[i].why);
+        expect_told(&key, values, 0, absent, rows[i].why);
+        expect_told(&key, values, 2, absent, rows[i].why);
+    }
+}
+
+Test(limit_key, told_parts_are_told_in_their_order)
+{
+    struct limit_key list = {.parts = {HEADER("a"), {.kind = LIMIT_KEY_IP}, VARIABLE("id")}, .part_count = 3};
+    struct limit_key everything = {.parts = {{.kind = LIMIT_KEY_GLOBAL}}, .part_count = 1};
+    struct slice values[] = {SLICE("k:1"), SLICE("192.0.2.1"), SLICE("7")};
+    struct header field = {SLICE("a"), SLICE("k:1")};
+    struct slice names[] = {SLICE("id")};
+    struct address address;
+    struct limit_key_facts facts = {.headers = &field, .header_count = 1, .address = &address};
+    struct route_values variables = {.count = 1};
+
+    cr_assert(address_parse(SLICE("192.0.2.1"), &address));
+    variables.names[0] = names[0];
+    variables.values[0] = SLICE("7");
+    facts.values = &variables;
+    expect(&list, &facts, "3:k:19:192.0.2.11:7", "of a request");
+    expect_told(&list, values, 3, "3:k:19:192.0.2.11:7", "told");
+    expect_told(&list, values, 2, absent, "one too few");
+    expect_told(&everything, NULL, 0, "", "global has no value");
+    expect_told(&everything, values, 1, absent, "and takes none");
+}
+
 Test(limit_key, any_bytes_are_read_within_their_bounds)
 {
     uint32_t seed = 1;

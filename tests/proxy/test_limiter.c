@@ -613,6 +613,31 @@ Test(limiter, new_rules_a_reset_and_a_store_of_its_own_are_asked_at_once)
     stop();
 }
 
+Test(limiter, what_was_corrected_by_hand_is_asked_about_at_once)
+{
+    struct asker first = {0}, after = {0}, late = {0}, again = {0};
+
+    start();
+    refuse_first(&first, 50000);
+    store.store.corrections++;
+    ask_as(&after, 'a');
+    loop_turn(loop, 0);
+    cr_assert_eq(fake_count_of(&store, FAKE_ADMIT), 2);
+    fake_tell_admit(question(1), FAULT_NONE,
+                    &(struct admit_answer){.admitted = 1, .states = (struct limit_state[]){ROOM_FOR_5}});
+    cr_assert_eq(after.request.ruling, RULING_ADMITTED);
+    ask_as(&late, 'a');
+    loop_turn(loop, 0);
+    store.store.corrections++; /* while the store's answer, which may be older, is on its way */
+    fake_tell_admit(question(2), FAULT_NONE, &(struct admit_answer){0, (struct limit_state[]){EXHAUSTED}});
+    cr_assert_eq(late.request.ruling, RULING_REFUSED);
+    ask_as(&again, 'a');
+    loop_turn(loop, 0);
+    cr_assert_eq(fake_count_of(&store, FAKE_ADMIT), 4);
+    limiter_leave(limiter, &again.request);
+    stop();
+}
+
 Test(limiter, what_was_refused_without_the_store_is_not_remembered)
 {
     struct asker first = {0}, again = {0};

@@ -252,6 +252,61 @@ static struct redis_reply *random_reply(uint32_t *random, int depth)
     return reply;
 }
 
+Test(store_redis_answer, the_key_of_a_plan_is_its_prefix_and_one_caller)
+{
+    static const struct {
+        const char *why, *key;
+        bool is_one;
+    } rows[] = {
+        {"one", "w:p:{0123456789abcdef0123456789abcdef}", true},
+        {"another prefix", "v:p:{0123456789abcdef0123456789abcdef}", false},
+        {"too short", "w:p:{0123456789abcdef0123456789abcde}", false},
+        {"too long", "w:p:{0123456789abcdef0123456789abcdef0}", false},
+        {"not closed", "w:p:{0123456789abcdef0123456789abcdef)", false},
+        {"no digits", "w:p:{0123456789abcdefg123456789abcdef}", false},
+        {"the prefix alone", "w:p:{", false},
+        {"nothing", "", false},
+    };
+    unsigned char caller[PRINCIPAL_BYTES];
+    char hex[PRINCIPAL_HEX_BYTES];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        cr_expect_eq(message_read_plan_key(slice_text(rows[i].key), SLICE("w:p:{"), caller), rows[i].is_one,
+                     "%s", rows[i].why);
+    cr_assert(message_read_plan_key(slice_text(rows[0].key), SLICE("w:p:{"), caller));
+    principal_write(caller, hex);
+    cr_assert_arr_eq(hex, rows[0].key + 5, sizeof(hex));
+}
+
+Test(store_redis_answer, a_plan_is_a_name_or_none_and_how_long_it_lasts)
+{
+    struct redis_reply name = {.kind = REDIS_TEXT, .text = SLICE("pro")}, none = {.kind = REDIS_NIL},
+                       number = {.kind = REDIS_INTEGER}, list = {.kind = REDIS_LIST, .count = 2};
+    struct redis_reply *items[2] = {&name, &number};
+    static const struct {
+        int64_t said, means;
+    } lasts[] = {{-2, -1}, {-1, -1}, {0, 0}, {1500, 1500}};
+    struct plan_answer plan;
+
+    list.items = items;
+    for (size_t i = 0; i < sizeof(lasts) / sizeof(*lasts); i++) {
+        number.integer = lasts[i].said;
+        cr_assert(answer_read_plan(&list, &plan));
+        cr_expect_eq(plan.lasts_ms, lasts[i].means);
+        cr_expect(slice_eq(plan_name_text(&plan.plan), SLICE("pro")));
+    }
+    items[0] = &none;
+    cr_assert(answer_read_plan(&list, &plan));
+    cr_assert_eq(plan.plan.len, 0);
+    number.integer = -3;
+    cr_assert_not(answer_read_plan(&list, &plan));
+    items[0] = &number;
+    cr_assert_not(answer_read_plan(&list, &plan));
+    list.count = 1;
+    cr_assert_not(answer_read_plan(&list, &plan));
+    cr_assert_not(answer_read_plan(&name, &plan));
+}
+
 Test(store_redis_answer, any_reply_gets_a_yes_or_a_no)
 {
     static const struct limit_charge charges[3];

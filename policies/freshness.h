@@ -55,6 +55,7 @@ struct caching_rule {
     const int *statuses;
     size_t status_count;
     bool shared_with_authorization;
+    bool passes_until_close; /* what the close of the connection ends is not kept */
 };
 
 /* override_origin needs something to override with. */

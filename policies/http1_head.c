@@ -141,6 +141,19 @@ static struct http1_framing framing_bad(const char *why)
     return (struct http1_framing){.kind = BODY_BAD, .length = -1, .why = why};
 }
 
+/* Codings that change the bytes, so that nothing could be made of a body in one of them. We never ask for any (RFC 9112
+ * section 7.4); what is none of these, and no list, is a word without meaning. */
+static bool changes_bytes(struct slice coding)
+{
+    static const struct slice names[] = {
+        {"gzip", 4}, {"x-gzip", 6}, {"deflate", 7}, {"compress", 8}, {"x-compress", 10}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (slice_eq_nocase(coding, names[i]))
+            return true;
+    return !is_token(coding);
+}
+
 struct http1_framing http1_framing(const struct http1_head *head, struct slice method)
 {
     struct field_count coding = count_fields(head, SLICE("transfer-encoding"));
@@ -149,7 +162,7 @@ struct http1_framing http1_framing(const struct http1_head *head, struct slice m
 
     if (coding.count > 0 && length.count > 0)
         return framing_bad("both Transfer-Encoding and Content-Length");
-    if (coding.count > 1 || (coding.count == 1 && !slice_eq_nocase(coding.last, SLICE("chunked"))))
+    if (coding.count > 1 || (coding.count == 1 && changes_bytes(coding.last)))
         return framing_bad("a Transfer-Encoding other than chunked");
     if (coding.count == 1 && head->is_http10)
         return framing_bad("Transfer-Encoding in HTTP/1.0");
@@ -162,8 +175,9 @@ struct http1_framing http1_framing(const struct http1_head *head, struct slice m
 
     if (slice_eq(method, SLICE("HEAD")) || head->status < 200 || head->status == 204 || head->status == 304)
         framing.kind = BODY_NONE;
-    else if (coding.count == 1)
-        framing.kind = BODY_CHUNKED;
+    else if (coding.count ==
+             1) /* RFC 9112 section 6.3: without chunked at its end it is the close that ends the body */
+        framing.kind = slice_eq_nocase(coding.last, SLICE("chunked")) ? BODY_CHUNKED : BODY_UNTIL_CLOSE;
     else if (length.count == 1)
         framing.kind = BODY_LENGTH;
     return framing;

@@ -61,8 +61,6 @@ static enum storability forbid(const struct storing_response *response)
         return UNSTORABLE_SET_COOKIE;
     if (response->varies_on_all)
         return UNSTORABLE_VARY;
-    if (response->is_until_close)
-        return UNSTORABLE_UNTIL_CLOSE;
     return STORABLE;
 }
 
@@ -93,6 +91,8 @@ static enum storability judge(const struct storing_request *request, const struc
         verdict = forbid(response);
     if (verdict != STORABLE)
         return verdict;
+    if (response->is_until_close && (rule->passes_until_close || !freshness_is_explicit(freshness)))
+        return UNSTORABLE_UNTIL_CLOSE;
     if (!permits_status(response, rule, freshness))
         return UNSTORABLE_STATUS;
     if (request->has_authorization && !rule->shared_with_authorization &&

@@ -4,8 +4,9 @@
  * Stricter than the standard where a shared mistake would be expensive. Nothing at all, not even
  * override_origin, stores: 206, 304 or 429; an answer that says private or no-store; one that sets a cookie;
  * one to a request with Authorization, unless it says public, must-revalidate or a valid s-maxage, or the
- * route shared_with_authorization; one with Vary: *; one whose Cache-Control cannot be read; one whose end
- * only a closed connection marks. override_origin does win over the response's lifetimes and over no-cache.
+ * route shared_with_authorization; one with Vary: *; one whose Cache-Control cannot be read. One whose end only a
+ * closed connection marks is whole by RFC 9112 section 8, but nobody can tell: it is kept where the upstream says for how
+ * long, and the route does not rule it out. override_origin does win over the response's lifetimes and over no-cache.
  *
  * The route lists the statuses that its ttl may keep, and a 5xx is never among them. A response that says
  * itself for how long, or whose lifetime may be guessed, is kept whatever its status.

@@ -26,6 +26,7 @@ static struct caching_rule rule_of(const struct cache_rule *cache)
         .statuses = cache->statuses,
         .status_count = cache->status_count,
         .shared_with_authorization = cache->shared_with_authorization,
+        .passes_until_close = !cache->keep_until_close,
     };
 }
 

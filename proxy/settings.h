@@ -120,6 +120,7 @@ struct cache_rule {
     struct key_rule key;
     struct slice key_varied; /* the key's fields as vary_extend() takes them; empty: it is not told of them */
     bool shared_with_authorization;
+    bool keep_until_close;
     bool bypass_on_store_failure;
 };
 

@@ -201,6 +201,12 @@ static const struct setting cache_rows[] = {
      .offset = CACHE(shared_with_authorization),
      .preset = "false",
      .means = "Requests with Authorization may share responses: the operator's word."},
+    {.key = "keep_until_close",
+     .type = SETTING_BOOL,
+     .offset = CACHE(keep_until_close),
+     .preset = "true",
+     .means = "Keep what states its lifetime and ends with the upstream's connection, whose end nobody can "
+              "check."},
     {.key = "on_store_failure",
      .type = SETTING_OWN,
      .read = read_on_store_failure,

@@ -262,8 +262,10 @@ Test(storability, the_operator_may_share_what_authorization_would_close_but_noth
     EXPECT_ALL(rows, &sharing);
 }
 
-Test(storability, a_body_whose_end_only_the_close_marks_is_not_kept)
+Test(storability, a_body_whose_end_only_the_close_marks_is_kept_where_the_upstream_says_for_how_long)
 {
+    static const struct header says_so = H("cache-control", "max-age=60");
+    struct caching_rule careful = plain;
     struct storing_request request;
     struct storing_response response;
     struct freshness freshness;
@@ -271,6 +273,10 @@ Test(storability, a_body_whose_end_only_the_close_marks_is_not_kept)
     storing_request_read(SLICE("GET"), NULL, 0, &request);
     storing_response_read(200, NULL, 0, true, 0, received, &response);
     cr_assert_eq(storability_judge(&request, &response, &plain, &freshness), UNSTORABLE_UNTIL_CLOSE);
+    storing_response_read(200, &says_so, 1, true, 0, received, &response);
+    cr_assert_eq(storability_judge(&request, &response, &plain, &freshness), STORABLE);
+    careful.passes_until_close = true;
+    cr_assert_eq(storability_judge(&request, &response, &careful, &freshness), UNSTORABLE_UNTIL_CLOSE);
 }
 
 Test(storability, a_response_needs_a_lifetime_from_somewhere)

@@ -94,6 +94,7 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
     cr_expect_eq(cache->stale_while_revalidate_ms, 0);
     cr_expect_eq(cache->stale_if_error_ms, 0);
     cr_expect_eq(cache->stale_if_unreachable_ms, 60000);
+    cr_expect(cache->keep_until_close);
     cr_expect_eq(cache->lock_timeout_ms, 5000);
     cr_expect_eq(cache->negative_ttl_ms, 1000);
     cr_expect_eq(cache->tag_count, 0u);

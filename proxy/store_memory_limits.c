@@ -8,6 +8,7 @@
 #include "expiry_map.h"
 #include "memory.h"
 #include "settings.h"
+#include "store_memory_reports.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,16 +18,6 @@ enum {
     SHARDS = 16,
     MOST_RUNS_PER_SHARD = 2 << 20, /* 32 MiB */
     FORGOTTEN_AT_ONCE = 8,
-    REPORT_WAYS = 4, /* places in which the report of a key may be */
-    REPORT_SETS = 1024,
-};
-
-/* What another store said of a key. It may be overwritten by one of another key at any time. */
-struct limit_report {
-    unsigned char principal[16];
-    uint64_t rule_print;
-    int64_t used;  /* units that could not be taken any more */
-    int64_t at_us; /* 0: no report */
 };
 
 struct tracked_key {
@@ -42,7 +33,7 @@ struct limit_shard {
     pthread_mutex_t lock;
     struct expiry_map keys;
     size_t runs;                  /* room of all its logs' rings */
-    struct limit_report *reports; /* REPORT_SETS times REPORT_WAYS, or NULL: nothing was ever heard */
+    struct limit_reports reports; /* of another store */
 } __attribute__((aligned(64)));
 
 struct limit_table {
@@ -137,54 +128,6 @@ static void unlock_shards(struct limit_table *table, unsigned shards)
             pthread_mutex_unlock(&table->shards[i].lock);
 }
 
-static struct limit_report *report_set(struct limit_shard *shard, uint64_t hash)
-{
-    return shard->reports +
-           (size_t)hash % REPORT_SETS * REPORT_WAYS; /* the shard was chosen by higher bits */
-}
-
-static bool is_report_of(const struct limit_report *report, const struct limit_charge *charge,
-                         uint64_t rule_print)
-{
-    return report->rule_print == rule_print && report->at_us != 0 &&
-           memcmp(report->principal, charge->principal, sizeof(report->principal)) == 0;
-}
-
-/* The place of the key's report, else that of the oldest it may replace. */
-static struct limit_report *report_place(struct limit_report *set, const struct limit_charge *charge,
-                                         uint64_t rule_print)
-{
-    struct limit_report *oldest = set;
-
-    for (size_t i = 0; i < REPORT_WAYS; i++) {
-        if (is_report_of(&set[i], charge, rule_print))
-            return &set[i];
-        if (set[i].at_us < oldest->at_us)
-            oldest = &set[i];
-    }
-    return oldest;
-}
-
-/* Whichever knows of more: what was used here, perhaps while the other store was away before, or what that store said since. The two
- * are not added, because what was used here may have begun with an earlier report. */
-static void start_from_report(struct limit_shard *shard, const struct limit_charge *charge, int64_t now_us,
-                              struct limit_work *work)
-{
-    const struct limit_terms *terms = charge->terms;
-    const struct limit_report *report;
-    struct budget reported;
-
-    if (shard->reports == NULL)
-        return;
-    report = report_place(report_set(shard, work->hash), charge, work->rule_print);
-    if (!is_report_of(report, charge, work->rule_print))
-        return;
-    reported = budget_of_units(terms, report->used, report->at_us);
-    budget_advance(&reported, terms, now_us);
-    if (budget_available(&reported, terms) < budget_available(&work->budget, terms))
-        work->budget = reported;
-}
-
 /* What has ended is dropped for good, whatever is decided. */
 static int64_t held_now(struct tracked_key *key, int64_t now_us)
 {
@@ -203,6 +146,18 @@ static struct budget stored_budget(const struct limit_charge *charge, int64_t no
     return (struct budget){.algorithm = charge->terms->algorithm};
 }
 
+/* Whichever knows of more: what was used here, perhaps while the other store was away before, or what that store said since. The two
+ * are not added, because what was used here may have begun with an earlier report. */
+static void start_from_report(const struct limit_reports *reports, const struct limit_charge *charge,
+                              int64_t now_us, struct limit_work *work)
+{
+    struct budget reported;
+
+    if (limit_reports_find(reports, charge, work->hash, work->rule_print, now_us, &reported) &&
+        budget_available(&reported, charge->terms) < budget_available(&work->budget, charge->terms))
+        work->budget = reported;
+}
+
 /* Copies the budget and brings it to the present. The copy has the same ring, into which nothing is written before a charge. */
 static void load_budget(struct limit_table *table, const struct limit_charge *charge, int64_t now_us,
                         struct limit_work *work)
@@ -213,7 +168,7 @@ static void load_budget(struct limit_table *table, const struct limit_charge *ch
     work->budget = stored_budget(charge, now_us, work);
     work->held = terms->lease_us > 0 ? held_now(work->tracked, now_us) : 0;
     work->must_keep = budget_advance(&work->budget, terms, now_us);
-    start_from_report(shard_of(table, work->hash), charge, now_us, work);
+    start_from_report(&shard_of(table, work->hash)->reports, charge, now_us, work);
 }
 
 /* Takes what passes. A ring that is full is left to the tracked key, which frees it when it takes the new
@@ -443,20 +398,13 @@ int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *
 void limit_table_heed(struct limit_table *table, const struct limit_charge *charge, int64_t available,
                       int64_t now_us)
 {
-    struct limit_work named;
+    struct limit_work work;
     struct limit_shard *shard;
-    struct limit_report *report;
 
-    name_key(table, charge->principal, charge->rule->name, &named);
-    shard = shard_of(table, named.hash);
+    name_key(table, charge->principal, charge->rule->name, &work);
+    shard = shard_of(table, work.hash);
     pthread_mutex_lock(&shard->lock);
-    if (shard->reports == NULL)
-        shard->reports = must_alloc(REPORT_SETS * REPORT_WAYS * sizeof(*shard->reports));
-    report = report_place(report_set(shard, named.hash), charge, named.rule_print);
-    memcpy(report->principal, charge->principal, sizeof(report->principal));
-    report->rule_print = named.rule_print;
-    report->used = limit_capacity(charge->terms) - available;
-    report->at_us = now_us;
+    limit_reports_note(&shard->reports, charge, work.hash, work.rule_print, available, now_us);
     pthread_mutex_unlock(&shard->lock);
 }
 
@@ -507,7 +455,7 @@ void limit_table_free(struct limit_table *table)
 {
     for (size_t i = 0; i < SHARDS; i++) {
         expiry_map_clear(&table->shards[i].keys, free_key);
-        free(table->shards[i].reports);
+        limit_reports_clear(&table->shards[i].reports);
         pthread_mutex_destroy(&table->shards[i].lock);
     }
     free(table);

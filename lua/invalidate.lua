@@ -6,11 +6,12 @@
 -- ARGV[1]  now_us: for tests only; '' means the server's clock
 -- ARGV[2]  the highest epoch the caller has seen (integer >= 0)
 -- ARGV[3]  channel that tells the other nodes
--- ARGV[4..] members of the tag table: "t" .. tag for a hard stamp, "s" .. tag for a soft one
+-- ARGV[4..] members of the tag table: "t" .. tag for a hard stamp, "s" .. tag for a soft one; or "!floor" for everything
 -- returns  {epoch, floor, more, {member, epoch, ...}, epoch}; the first four as in admit.lua, of after the invalidation
 --
 -- The epoch never goes back: max(previous + 1, now). The message is "<previous epoch> <epoch> " and each as "<length>:<member>":
--- a node that has seen the previous epoch knows all there is to know once it has read it; any other one must ask.
+-- a node that has seen the previous epoch knows all there is to know once it has read it; any other one, and any that is shown
+-- "!floor", must ask.
 -- Stamps so old that no living entry can be older are swept into the floor, a few at a time, so that the table does not grow.
 
 --@include epoch

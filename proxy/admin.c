@@ -1,5 +1,7 @@
 /* Admin: see admin.h. */
 #include "admin_parts.h"
+#include "journal.h"
+#include "log.h"
 #include "loop.h"
 #include "memory.h"
 #include "problem.h"
@@ -159,6 +161,26 @@ static void on_request(void *app, struct client_request *client)
 
 /* ---- life ---- */
 
+/* What an earlier process left is held back before anything is served. */
+static void adopt_journal(struct admin *admin, struct journal *journal)
+{
+    struct journal_mark *mark;
+    const struct slice *tags;
+    size_t count, soft_count, adopted = 0;
+
+    if (journal == NULL)
+        return;
+    invalidator_use_journal(admin->invalidator, journal);
+    while ((mark = journal_next_found(journal, &tags, &count, &soft_count)) != NULL) {
+        invalidator_adopt(admin->invalidator, tags, count, soft_count, mark);
+        adopted++;
+    }
+    if (adopted > 0)
+        log_warn(
+            "journal: an earlier process left %zu invalidations, which are held back until the store is told",
+            adopted);
+}
+
 struct admin *admin_start(struct loop *loop, struct commons *commons, struct settings *settings, int fd)
 {
     struct admin *admin = must_alloc(sizeof(*admin));
@@ -182,6 +204,7 @@ struct admin *admin_start(struct loop *loop, struct commons *commons, struct set
     admin->store = commons_join(commons, loop);
     admin->invalidator = invalidator_new(loop, admin->store, stats_join());
     admin->front = front_new(loop, &limits, &app);
+    adopt_journal(admin, commons->journal);
     front_listen(admin->front, fd);
     return admin;
 }
@@ -195,6 +218,11 @@ void admin_set_settings(struct admin *admin, struct settings *settings)
 void admin_set_ready(struct admin *admin, bool is_ready)
 {
     admin->is_ready = is_ready;
+}
+
+size_t admin_kept(const struct admin *admin)
+{
+    return invalidator_kept(admin->invalidator);
 }
 
 void admin_stop(struct admin *admin)

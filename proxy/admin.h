@@ -11,6 +11,8 @@ struct admin;
 struct admin *admin_start(struct loop *loop, struct commons *commons, struct settings *settings, int fd);
 void admin_set_settings(struct admin *admin, struct settings *settings); /* after a reload; holds them */
 void admin_set_ready(struct admin *admin, bool is_ready);
+/* Invalidations that the store has yet to be told of. */
+size_t admin_kept(const struct admin *admin);
 /* Closes its connections; turn the loop until this says it may be freed. */
 void admin_stop(struct admin *admin);
 bool admin_has_ended(const struct admin *admin);

@@ -1,5 +1,6 @@
 /* Invalidator: see invalidator.h. */
 #include "invalidator.h"
+#include "journal.h"
 #include "list.h"
 #include "log.h"
 #include "loop.h"
@@ -23,7 +24,9 @@ struct invalidation {
     void (*done)(void *arg, int64_t epoch);
     void *arg;
     struct store_call *call;
-    bool is_kept; /* the one who asked was told; only the store is left to be */
+    struct journal_mark *mark; /* in the journal, once it is kept */
+    bool is_kept;              /* the store is asked again and again */
+    bool is_all;               /* everything, instead of its tags */
     struct link bucket_link;
 };
 
@@ -31,12 +34,13 @@ struct invalidator {
     struct loop *loop;
     struct store *store;
     struct stats *stats;
-    stats_id recorded, deferred, lost;
+    struct journal *journal; /* NULL: none */
+    stats_id recorded, deferred, widened, kept_gauge;
     struct link asking; /* the store is asked */
     struct link kept;   /* until it may be asked again; each set of tags once */
     struct link buckets[KEPT_BUCKETS];
     size_t asking_first, asking_again, kept_count;
-    bool is_losing, waits_for_retry;
+    bool waits_for_retry;
     struct timer retry;
 };
 
@@ -45,6 +49,8 @@ static void send(struct invalidation *invalidation);
 static void invalidation_free(struct invalidation *invalidation)
 {
     store_cancel(&invalidation->call);
+    if (invalidation->mark != NULL)
+        journal_forget(invalidation->invalidator->journal, &invalidation->mark);
     list_leave(&invalidation->link);
     list_leave(&invalidation->bucket_link);
     free(invalidation);
@@ -59,18 +65,25 @@ static void tell(struct invalidation *invalidation, int64_t epoch)
         done(invalidation->arg, epoch);
 }
 
-/* A stamp above every epoch that was ever handed out here: what the store still holds is outdated for this
- * process. */
-static void stamp_locally(struct invalidation *invalidation)
+/* Until it is recorded, or the process ends: no epoch that is known here is above all that other nodes have seen. */
+static void hold_back(const struct invalidation *invalidation)
 {
     struct near *near = invalidation->invalidator->store->near;
-    int64_t epoch = near_epoch(near);
 
-    for (size_t i = 0; i < invalidation->count; i++) {
-        struct tag_stamp stamp = {invalidation->tags[i], epoch + 1, i < invalidation->soft_count};
+    if (invalidation->is_all)
+        near_hold_back(near, NULL, 0);
+    else
+        near_hold_back(near, invalidation->tags, invalidation->count);
+}
 
-        near_apply(near, epoch, 0, &stamp, 1);
-    }
+static void let_go(const struct invalidation *invalidation)
+{
+    struct near *near = invalidation->invalidator->store->near;
+
+    if (invalidation->is_all)
+        near_let_go(near, NULL, 0);
+    else
+        near_let_go(near, invalidation->tags, invalidation->count);
 }
 
 /* ---- kept ---- */
@@ -86,7 +99,7 @@ static struct link *bucket_of(const struct invalidation *invalidation)
 
 static bool has_same_tags(const struct invalidation *a, const struct invalidation *b)
 {
-    if (a->count != b->count || a->soft_count != b->soft_count)
+    if (a->is_all != b->is_all || a->count != b->count || a->soft_count != b->soft_count)
         return false;
     for (size_t i = 0; i < a->count; i++)
         if (!slice_eq(a->tags[i], b->tags[i]))
@@ -94,29 +107,27 @@ static bool has_same_tags(const struct invalidation *a, const struct invalidatio
     return true;
 }
 
-/* One that is still to be sent will be recorded later than now, so it stands for both. */
+/* One that is still to be sent will be recorded later than now, so it stands for both, if the journal has it. */
 static bool is_kept_already(const struct invalidation *invalidation)
 {
     const struct link *bucket = bucket_of(invalidation);
 
     for (const struct link *at = bucket->next; at != bucket; at = at->next)
         if (has_same_tags(LIST_OWNER(at, struct invalidation, bucket_link), invalidation))
-            return true;
+            return LIST_OWNER(at, struct invalidation, bucket_link)->done == NULL;
     return false;
 }
 
-static bool may_be_kept(struct invalidator *invalidator)
+/* Too many to be told one by one: the store is told of everything at once. */
+static void widen(struct invalidation *invalidation)
 {
-    if (invalidator->kept_count < KEPT_MAX)
-        return true;
-    stats_add(invalidator->stats, invalidator->lost, 1);
-    if (!invalidator->is_losing)
-        log_error(
-            "store: %d invalidations are kept already, further ones are lost: other nodes may serve what "
-            "they cover",
-            KEPT_MAX);
-    invalidator->is_losing = true;
-    return false;
+    struct invalidator *invalidator = invalidation->invalidator;
+
+    stats_add(invalidator->stats, invalidator->widened, 1);
+    log_error("store: more than %d invalidations are kept: what exceeds them invalidates everything",
+              KEPT_MAX);
+    invalidation->is_all = true;
+    invalidation->count = invalidation->soft_count = 0;
 }
 
 /* A wait that has begun is not prolonged, or a stream of new ones would put it off for ever. */
@@ -136,28 +147,54 @@ static void put_back(struct invalidation *invalidation)
     wait_for_retry(invalidation->invalidator);
 }
 
+static void on_journaled(void *arg, bool is_safe)
+{
+    (void)is_safe; /* what could not be written is kept all the same, and the journal has said so */
+    tell(arg, -1);
+}
+
+static void begin_keeping(struct invalidation *invalidation)
+{
+    struct invalidator *invalidator = invalidation->invalidator;
+
+    if (invalidator->kept_count++ == 0)
+        log_error("store: invalidations can't be recorded: they are kept, and sent again until they are");
+    stats_add(invalidator->stats, invalidator->kept_gauge, 1);
+    invalidation->is_kept = true;
+    put_back(invalidation);
+}
+
 static void keep(struct invalidation *invalidation)
 {
     struct invalidator *invalidator = invalidation->invalidator;
 
     stats_add(invalidator->stats, invalidator->deferred, 1);
-    stamp_locally(invalidation);
-    if (is_kept_already(invalidation) || !may_be_kept(invalidator)) {
+    if (invalidator->kept_count >= KEPT_MAX && !is_kept_already(invalidation))
+        widen(invalidation);
+    if (is_kept_already(invalidation)) {
         list_leave(&invalidation->link);
         tell(invalidation, -1);
         invalidation_free(invalidation);
         return;
     }
-    if (invalidator->kept_count++ == 0)
-        log_error("store: invalidations can't be recorded: they are kept, and sent again until they are");
-    invalidation->is_kept = true;
-    put_back(invalidation);
-    tell(invalidation, -1);
+    hold_back(invalidation);
+    begin_keeping(invalidation);
+    if (invalidator->journal != NULL)
+        invalidation->mark =
+            journal_add(invalidator->journal, invalidation->tags, invalidation->count,
+                        invalidation->soft_count, invalidator->loop, on_journaled, invalidation);
+    else
+        tell(invalidation, -1);
 }
 
-static void forget_kept(struct invalidator *invalidator)
+static void forget_kept(struct invalidation *invalidation)
 {
-    invalidator->is_losing = false;
+    struct invalidator *invalidator = invalidation->invalidator;
+
+    let_go(invalidation);
+    if (invalidation->mark != NULL)
+        journal_remove(invalidator->journal, &invalidation->mark);
+    stats_add(invalidator->stats, invalidator->kept_gauge, -1);
     if (--invalidator->kept_count == 0)
         log_info("store: all invalidations that were kept are recorded");
 }
@@ -186,7 +223,7 @@ static void on_retry(void *arg)
 
 /* ---- asking the store ---- */
 
-static void on_recorded_again(struct invalidation *invalidation, enum fault fault)
+static void on_recorded_again(struct invalidation *invalidation, enum fault fault, int64_t epoch)
 {
     struct invalidator *invalidator = invalidation->invalidator;
 
@@ -196,7 +233,8 @@ static void on_recorded_again(struct invalidation *invalidation, enum fault faul
         return;
     }
     stats_add(invalidator->stats, invalidator->recorded, 1);
-    forget_kept(invalidator);
+    forget_kept(invalidation);
+    tell(invalidation, epoch); /* where the journal was slower */
     invalidation_free(invalidation);
     if (!invalidator->waits_for_retry)
         send_kept(invalidator);
@@ -209,7 +247,7 @@ static void on_invalidated(void *arg, enum fault fault, int64_t epoch)
 
     invalidation->call = NULL;
     if (invalidation->is_kept) {
-        on_recorded_again(invalidation, fault);
+        on_recorded_again(invalidation, fault, epoch);
         return;
     }
     invalidator->asking_first--;
@@ -232,21 +270,24 @@ static void send(struct invalidation *invalidation)
     else
         invalidator->asking_first++;
     list_append(&invalidator->asking, &invalidation->link);
-    invalidation->call = store_invalidate(invalidator->store, invalidation->tags, invalidation->count,
-                                          invalidation->soft_count, on_invalidated, invalidation);
+    invalidation->call = invalidation->is_all
+                             ? store_invalidate_all(invalidator->store, on_invalidated, invalidation)
+                             : store_invalidate(invalidator->store, invalidation->tags, invalidation->count,
+                                                invalidation->soft_count, on_invalidated, invalidation);
 }
 
 struct invalidator *invalidator_new(struct loop *loop, struct store *store, struct stats *stats)
 {
     struct invalidator *invalidator = must_alloc(sizeof(*invalidator));
-    const char *recorded = "recorded", *deferred = "deferred", *lost = "lost";
+    const char *recorded = "recorded", *deferred = "deferred", *widened = "widened", *none = "";
 
     invalidator->loop = loop;
     invalidator->store = store;
     invalidator->stats = stats;
     invalidator->recorded = stats_series(STATS_invalidations, &recorded);
     invalidator->deferred = stats_series(STATS_invalidations, &deferred);
-    invalidator->lost = stats_series(STATS_invalidations, &lost);
+    invalidator->widened = stats_series(STATS_invalidations, &widened);
+    invalidator->kept_gauge = stats_series(STATS_invalidations_kept, &none);
     list_init(&invalidator->asking);
     list_init(&invalidator->kept);
     for (size_t i = 0; i < KEPT_BUCKETS; i++)
@@ -258,7 +299,8 @@ struct invalidator *invalidator_new(struct loop *loop, struct store *store, stru
 void invalidator_free(struct invalidator *invalidator)
 {
     if (invalidator->kept_count > 0)
-        log_error("store: %zu invalidations end with this process, not recorded", invalidator->kept_count);
+        log_error("store: %zu invalidations are not recorded and %s", invalidator->kept_count,
+                  invalidator->journal == NULL ? "end with this process" : "stay in the journal");
     timer_cancel(invalidator->loop, &invalidator->retry);
     list_move_all(&invalidator->asking, &invalidator->kept);
     while (!list_is_empty(&invalidator->asking))
@@ -266,8 +308,13 @@ void invalidator_free(struct invalidator *invalidator)
     free(invalidator);
 }
 
-struct invalidation *invalidator_ask(struct invalidator *invalidator, const struct slice *tags, size_t count,
-                                     size_t soft_count, void (*done)(void *arg, int64_t epoch), void *arg)
+void invalidator_use_journal(struct invalidator *invalidator, struct journal *journal)
+{
+    invalidator->journal = journal;
+}
+
+static struct invalidation *invalidation_new(struct invalidator *invalidator, const struct slice *tags,
+                                             size_t count, size_t soft_count)
 {
     size_t bytes = sizeof(struct invalidation) + count * sizeof(struct slice), at = bytes;
     struct invalidation *invalidation;
@@ -287,12 +334,31 @@ struct invalidation *invalidator_ask(struct invalidator *invalidator, const stru
         invalidation->tags[i] = slice_of(copy, tags[i].len);
         at += tags[i].len;
     }
-    invalidation->done = done;
-    invalidation->arg = arg;
     list_init(&invalidation->link);
     list_init(&invalidation->bucket_link);
+    return invalidation;
+}
+
+struct invalidation *invalidator_ask(struct invalidator *invalidator, const struct slice *tags, size_t count,
+                                     size_t soft_count, void (*done)(void *arg, int64_t epoch), void *arg)
+{
+    struct invalidation *invalidation = invalidation_new(invalidator, tags, count, soft_count);
+
+    invalidation->done = done;
+    invalidation->arg = arg;
     send(invalidation);
     return invalidation;
+}
+
+void invalidator_adopt(struct invalidator *invalidator, const struct slice *tags, size_t count,
+                       size_t soft_count, struct journal_mark *mark)
+{
+    struct invalidation *invalidation = invalidation_new(invalidator, tags, count, soft_count);
+
+    invalidation->is_all = count == 0;
+    invalidation->mark = mark;
+    hold_back(invalidation);
+    begin_keeping(invalidation);
 }
 
 void invalidation_forget(struct invalidation **taken)

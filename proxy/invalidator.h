@@ -1,9 +1,10 @@
 /* Invalidator: invalidations on their way to the store; none is dropped because the store is away.
  *
  * Recorded means: the store has advanced the epoch, so no node serves what it covers. Where the store fails,
- * the tags are stamped in this process's own near cache at once, so that nothing affected is served from
- * here, and are sent again until recorded; of equal ones only one is kept, and 65,536 at most. What is kept
- * so is lost with the process. One per worker.
+ * the tags are held back at once, so that nothing that carries one is served from here whatever the store says of
+ * it, and are sent again until recorded; of equal ones only one is kept. Beyond 65,536 the store is told to
+ * invalidate everything instead. With a journal what is kept outlives the process: who asked is told once the file
+ * has it. One per worker.
  */
 #ifndef WEIR_INVALIDATOR_H
 #define WEIR_INVALIDATOR_H
@@ -12,10 +13,17 @@
 
 struct invalidator;
 struct invalidation;
+struct journal;
+struct journal_mark;
 struct stats;
 
 struct invalidator *invalidator_new(struct loop *loop, struct store *store, struct stats *stats);
+void invalidator_use_journal(struct invalidator *invalidator, struct journal *journal); /* borrows it */
+/* What is kept is not told any more: it stays in the journal, and held back in this process. */
 void invalidator_free(struct invalidator *invalidator);
+/* Keeps what an earlier process left: takes the mark, copies the tags (none: everything). */
+void invalidator_adopt(struct invalidator *invalidator, const struct slice *tags, size_t count,
+                       size_t soft_count, struct journal_mark *mark);
 
 /* `done` runs exactly once, never inside this call: with the epoch, or with epoch -1 where it is kept for
  * later. */

@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "digest.h"
+#include "held_tags.h"
 #include "memory.h"
 #include "sieve.h"
 #include "tag_table.h"
@@ -49,6 +50,7 @@ struct near {
                         unpredictable */
     size_t budget_bytes, max_object_bytes;
     struct tag_table *tags;
+    struct held_tags *held;
     pthread_mutex_t
         changing;     /* one change of the tag table at a time, so that epochs are published in order */
     int64_t ahead_us; /* of the monotonic clock, with are_dated; fixed before a second thread looks */
@@ -117,6 +119,11 @@ static void free_node(struct near *near, struct node *node)
     free(node);
 }
 
+static bool is_void(struct near *near, int64_t epoch, const uint64_t *prints, size_t count)
+{
+    return held_tags_cover(near->held, prints, count) || tag_table_outdates(near->tags, epoch, prints, count);
+}
+
 /* The soft stamp that the object's moments do not show yet, or 0. */
 static int64_t unseen_soft(struct near *near, const struct object *object)
 {
@@ -143,7 +150,7 @@ static bool is_valid(struct near *near, struct node *node, struct mono_ms now, s
 
     if (atomic_load_explicit(&object->checked_version, memory_order_relaxed) == version)
         return true;
-    if (tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count))
+    if (is_void(near, object->epoch, object->tag_prints, object->tag_count))
         return false;
     soft = unseen_soft(near, object);
     if (soft != 0) {
@@ -251,7 +258,7 @@ void near_put(struct near *near, struct object *object)
     struct shard *shard = shard_of(near, hash);
     struct node *fresh, *replaced = NULL;
 
-    if (tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count) ||
+    if (is_void(near, object->epoch, object->tag_prints, object->tag_count) ||
         (!near->are_dated && unseen_soft(near, object) != 0))
         return;
     if (object->footprint_bytes > near->max_object_bytes || !make_room(near, cost_bytes(object))) {
@@ -342,20 +349,57 @@ void near_apply(struct near *near, int64_t epoch, int64_t floor, const struct ta
     pthread_mutex_unlock(&near->changing);
 }
 
+/* With `changing` held. */
+static int64_t next_epoch(const struct near *near, int64_t wall_us)
+{
+    int64_t epoch = near_epoch(near) + 1;
+
+    return epoch < wall_us ? wall_us : epoch;
+}
+
 int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_count, size_t soft_count,
                         int64_t wall_us)
 {
     int64_t epoch;
 
     pthread_mutex_lock(&near->changing);
-    epoch = near_epoch(near) + 1;
-    if (epoch < wall_us)
-        epoch = wall_us;
+    epoch = next_epoch(near, wall_us);
     for (size_t i = 0; i < tag_count; i++)
         tag_table_stamp(near->tags, tag_print(tags[i]), epoch, i < soft_count);
     publish(near, epoch, true);
     pthread_mutex_unlock(&near->changing);
     return epoch;
+}
+
+int64_t near_invalidate_all(struct near *near, int64_t wall_us)
+{
+    int64_t epoch;
+
+    pthread_mutex_lock(&near->changing);
+    epoch = next_epoch(near, wall_us);
+    tag_table_raise_floor(near->tags, epoch);
+    publish(near, epoch, true);
+    pthread_mutex_unlock(&near->changing);
+    return epoch;
+}
+
+void near_hold_back(struct near *near, const struct slice *tags, size_t tag_count)
+{
+    pthread_mutex_lock(&near->changing);
+    if (tags == NULL)
+        held_tags_hold_all(near->held);
+    for (size_t i = 0; i < tag_count; i++)
+        held_tags_hold(near->held, tag_print(tags[i]));
+    publish(near, 0, true);
+    pthread_mutex_unlock(&near->changing);
+}
+
+void near_let_go(struct near *near, const struct slice *tags, size_t tag_count)
+{
+    if (tags == NULL)
+        held_tags_release_all(near->held);
+    for (size_t i = 0; i < tag_count; i++)
+        held_tags_release(near->held, tag_print(tags[i]));
 }
 
 static bool is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count,
@@ -364,11 +408,10 @@ static bool is_outdated(struct near *near, int64_t epoch, const struct slice *ta
     for (size_t i = 0; i < tag_count; i++) {
         uint64_t print = tag_print(tags[i]);
 
-        if ((soft_counts && tag_table_soft(near->tags, &print, 1) > epoch) ||
-            tag_table_outdates(near->tags, epoch, &print, 1))
+        if ((soft_counts && tag_table_soft(near->tags, &print, 1) > epoch) || is_void(near, epoch, &print, 1))
             return true;
     }
-    return tag_table_outdates(near->tags, epoch, NULL, 0); /* the floor, after the stamps */
+    return is_void(near, epoch, NULL, 0); /* the floor, after the stamps */
 }
 
 bool near_is_outdated(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count)
@@ -384,7 +427,7 @@ bool near_is_void(struct near *near, int64_t epoch, const struct slice *tags, si
 bool near_outdates(struct near *near, const struct object *object)
 {
     return unseen_soft(near, object) != 0 ||
-           tag_table_outdates(near->tags, object->epoch, object->tag_prints, object->tag_count);
+           is_void(near, object->epoch, object->tag_prints, object->tag_count);
 }
 
 struct near_figures near_count(struct near *near)
@@ -440,6 +483,7 @@ struct near *near_new(size_t budget_bytes, size_t max_object_bytes)
     near->budget_bytes = budget_bytes;
     near->max_object_bytes = max_object_bytes;
     near->tags = tag_table_new(tags_for(budget_bytes), near->secret);
+    near->held = held_tags_new(near->secret);
     pthread_mutex_init(&near->changing, NULL);
     atomic_init(&near->epoch, 0);
     atomic_init(&near->version, 1); /* an object that was never checked says 0 */
@@ -462,5 +506,6 @@ void near_free(struct near *near)
     }
     pthread_mutex_destroy(&near->changing);
     tag_table_free(near->tags);
+    held_tags_free(near->held);
     free(near);
 }

@@ -49,10 +49,18 @@ bool near_is_outdated(struct near *near, int64_t epoch, const struct slice *tags
 bool near_is_void(struct near *near, int64_t epoch, const struct slice *tags, size_t tag_count);
 /* Is there an invalidation, hard or soft, that this object's moments and validity do not show? */
 bool near_outdates(struct near *near, const struct object *object);
+/* For an invalidation that the store has yet to be told of: until it is let go again, nothing that carries one of the
+ * tags is valid here, whatever its epoch; when hold returns no thread is given such an object. Counted. `tags` NULL:
+ * nothing at all is valid. */
+void near_hold_back(struct near *near, const struct slice *tags, size_t tag_count);
+void near_let_go(struct near *near, const struct slice *tags, size_t tag_count);
 /* Memory store only: the next epoch, max(previous + 1, wall_us), stamped on each tag in one step, on the first
  * `soft_count` softly. */
 int64_t near_invalidate(struct near *near, const struct slice *tags, size_t tag_count, size_t soft_count,
                         int64_t wall_us);
+
+/* The same, with all that is stored for its tags: the floor. */
+int64_t near_invalidate_all(struct near *near, int64_t wall_us);
 
 struct near_figures {
     size_t objects, bytes, budget_bytes, tags;

@@ -3,6 +3,7 @@
 #include "server.h"
 #include "admin.h"
 #include "check.h"
+#include "journal.h"
 #include "listener.h"
 #include "log.h"
 #include "loop.h"
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { HEAP_KEPT_BYTES = 16 << 20, HEAP_STEP_BYTES = 1 << 20 };
 enum { RESOLVER_THREADS = 2, TURN_MS = 1000, FALLBACK_NEAR_BYTES = 1 << 20, EXIT_CONFIGURATION = 2 };
@@ -54,12 +56,18 @@ static int64_t read_near_evicted(void *arg)
     return (int64_t)near_count(arg).evicted;
 }
 
-static void open_commons(struct server *server)
+/* False: the journal cannot be used, which was said. */
+static bool open_commons(struct server *server)
 {
     const struct settings *settings = server->settings;
     struct commons *commons = &server->commons;
     bool is_memory = settings->store.kind == STORE_MEMORY;
 
+    if (settings->store.journal_path != NULL) {
+        commons->journal = journal_open(settings->store.journal_path, stderr);
+        if (commons->journal == NULL)
+            return false;
+    }
     /* With the memory store the near cache is the store of entries: what routes admit must fit (their
      * max_object), within reason. */
     commons->near = near_new(settings->near_cache_bytes,
@@ -76,6 +84,7 @@ static void open_commons(struct server *server)
     stats_probe(STATS_near_objects, NULL, read_near_objects, commons->near);
     stats_probe(STATS_near_bytes, NULL, read_near_bytes, commons->near);
     stats_probe(STATS_near_evicted, NULL, read_near_evicted, commons->near);
+    return true;
 }
 
 static void close_commons(struct server *server)
@@ -96,6 +105,7 @@ static void close_commons(struct server *server)
     near_free(commons->near);
     resolver_free(commons->resolver);
     peers_free(commons->peers);
+    journal_close(commons->journal);
 }
 
 /* ---- workers ---- */
@@ -269,6 +279,7 @@ static void warn_of_few_descriptors(const struct settings *settings)
 static void serve(struct server *server)
 {
     pthread_t joiner;
+    struct mono_ms drain_until;
 
     CHECK(pthread_create(&joiner, NULL, join_workers, server) == 0);
     CHECK(pthread_create(&server->signal_thread, NULL, wait_for_signals, server) == 0);
@@ -279,13 +290,23 @@ static void serve(struct server *server)
     warn_of_few_descriptors(server->settings);
     while (!server->is_stopping)
         loop_turn(server->loop, TURN_MS);
+    drain_until = mono_after(loop_now(server->loop), server->settings->drain_timeout_ms);
     while (!workers_have_ended(joiner))
         loop_turn(server->loop, 20);
     admin_stop(server->admin);
-    while (!admin_has_ended(server->admin))
+    while (!admin_has_ended(server->admin) ||
+           (admin_kept(server->admin) > 0 && loop_now(server->loop).ms < drain_until.ms))
         loop_turn(server->loop, 20);
     pthread_kill(server->signal_thread, SIGUSR1);
     pthread_join(server->signal_thread, NULL);
+}
+
+static void close_all(int *fds, const struct settings *settings, int admin_fd)
+{
+    for (size_t i = 0; i < settings->listen_count * (size_t)settings->workers; i++)
+        close(fds[i]);
+    close(admin_fd);
+    free(fds);
 }
 
 static int run(struct server *server)
@@ -298,7 +319,11 @@ static int run(struct server *server)
     }
     server->loop = loop_new();
     server->stats = stats_join();
-    open_commons(server);
+    if (!open_commons(server)) {
+        close_all(fds, server->settings, admin_fd);
+        loop_free(server->loop);
+        return EXIT_FAILURE;
+    }
     server->admin = admin_start(server->loop, &server->commons, server->settings, admin_fd);
     start_workers(server, fds);
     free(fds);

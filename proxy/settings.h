@@ -53,6 +53,7 @@ struct store_settings {
     char *prefix;
     int64_t timeout_ms;
     enum consistency consistency;
+    char *journal_path; /* NULL: none */
 };
 
 struct upstream_rule {

@@ -61,6 +61,7 @@ static void compare_stores(struct comparison *comparison)
     expect(comparison, same_text(a->prefix, b->prefix), "store.prefix");
     expect(comparison, a->timeout_ms == b->timeout_ms, "store.timeout");
     expect(comparison, a->consistency == b->consistency, "store.consistency");
+    expect(comparison, same_text(a->journal_path, b->journal_path), "store.journal");
 }
 
 bool settings_may_replace(const struct settings *old, const struct settings *fresh, FILE *errors)

@@ -170,6 +170,19 @@ static const struct choice consistencies[] = {
     {"strict", CONSISTENCY_STRICT, false}, {"push", CONSISTENCY_PUSH, false}, {NULL, 0, false}};
 
 #define STORE(field) offsetof(struct store_settings, field)
+static void read_journal(struct draft *draft, const struct node *node, void *into)
+{
+    struct store_settings *store = into;
+    const char *text;
+    char *path;
+
+    if (!want_text(draft, node, "the path of a file", &text))
+        return;
+    path = path_beside(draft->settings->path, text);
+    store->journal_path = draft_copy(draft, path);
+    free(path);
+}
+
 static const struct setting store_rows[] = {
     {.key = "url",
      .type = SETTING_OWN,
@@ -203,6 +216,11 @@ static const struct setting store_rows[] = {
      .read = read_password_file,
      .shape = "the path of a file",
      .means = "Holds the password of Redis, instead of the URL."},
+    {.key = "journal",
+     .type = SETTING_OWN,
+     .read = read_journal,
+     .shape = "the path of a file",
+     .means = "Where invalidations wait that Redis could not be told of, so that they outlive the process."},
 };
 const struct section section_store = SECTION_OF("store", store_rows);
 
@@ -227,8 +245,12 @@ const struct section section_near_cache = SECTION_OF("near_cache", near_cache_ro
 void check_store(struct draft *draft, const struct node *root)
 {
     const struct settings *settings = draft->settings;
-    const struct node *node = node_member(root, "near_cache");
+    const struct node *node = node_member(root, "near_cache"), *store = node_member(root, "store");
 
+    if (settings->store.kind == STORE_MEMORY && settings->store.journal_path != NULL && store != NULL)
+        complain_key(
+            draft->complaints, node_member(store, "journal"),
+            "there is nothing to keep for memory://, which ends with the process; it is for a Redis");
     if (node == NULL || node->kind != NODE_MAP || settings->near_object_bytes <= settings->near_cache_bytes)
         return;
     complain_value(draft->complaints, node,

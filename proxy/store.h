@@ -160,6 +160,7 @@ struct store_ops {
                                      const struct plan_name *, change_done *, void *arg);
     struct store_call *(*reset_limit)(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
                                       const char *limit, change_done *, void *arg);
+    struct store_call *(*invalidate_all)(struct store *, invalidate_done *, void *arg);
     void (*free)(struct store *);
 };
 
@@ -254,6 +255,11 @@ static inline struct store_call *store_reset_limit(struct store *s,
                                                    const char *limit, change_done *done, void *arg)
 {
     return s->ops->reset_limit(s, principal, limit, done, arg);
+}
+/* Of what was loaded before nothing is served any more. For when it is not known, or too much to say, what has changed. */
+static inline struct store_call *store_invalidate_all(struct store *s, invalidate_done *done, void *arg)
+{
+    return s->ops->invalidate_all(s, done, arg);
 }
 /* Takes the handle: its callback will not run. The operation itself may still happen. NULL is fine. */
 void store_cancel(struct store_call **call);

@@ -146,6 +146,7 @@ enum operation {
     OP_RELEASE,
     OP_RENEW,
     OP_INVALIDATE,
+    OP_INVALIDATE_ALL,
     OP_READ_PLAN,
     OP_WRITE_PLAN,
     OP_RESET
@@ -374,6 +375,14 @@ static struct store_call *start_reset(struct store *store, const unsigned char p
     return &call->call;
 }
 
+static struct store_call *start_invalidate_all(struct store *store, invalidate_done *done, void *arg)
+{
+    struct memory_call *call = start(store, OP_INVALIDATE_ALL, arg);
+
+    call->done.invalidate = done;
+    return &call->call;
+}
+
 /* ---- carrying them out ---- */
 
 static int64_t store_us(const struct store_memory *memory)
@@ -483,8 +492,12 @@ static void carry_out_renew(struct memory_store *self, struct memory_call *call)
 
 static void carry_out_invalidate(struct memory_store *self, struct memory_call *call)
 {
-    int64_t epoch = near_invalidate(self->memory->near, call->ask.tags, call->ask.tag_count, call->soft_count,
-                                    store_us(self->memory));
+    struct near *near = self->memory->near;
+    int64_t now_us = store_us(self->memory);
+    int64_t epoch =
+        call->operation == OP_INVALIDATE_ALL
+            ? near_invalidate_all(near, now_us)
+            : near_invalidate(near, call->ask.tags, call->ask.tag_count, call->soft_count, now_us);
 
     if (!call->call.is_cancelled && call->done.invalidate != NULL)
         call->done.invalidate(call->arg, FAULT_NONE, epoch);
@@ -528,7 +541,8 @@ static void carry_out_call(struct memory_store *self, struct memory_call *call)
     case OP_FILL: carry_out_fill(self, call); break;
     case OP_RELEASE: carry_out_release(self, call); break;
     case OP_RENEW: carry_out_renew(self, call); break;
-    case OP_INVALIDATE: carry_out_invalidate(self, call); break;
+    case OP_INVALIDATE:
+    case OP_INVALIDATE_ALL: carry_out_invalidate(self, call); break;
     case OP_READ_PLAN: carry_out_read_plan(self, call); break;
     case OP_WRITE_PLAN: carry_out_write_plan(self, call); break;
     case OP_RESET: carry_out_reset(self, call); break;
@@ -618,6 +632,7 @@ static const struct store_ops memory_ops = {
     .release = start_release,
     .renew = start_renew,
     .invalidate = start_invalidate,
+    .invalidate_all = start_invalidate_all,
     .read_plan = start_read_plan,
     .write_plan = start_write_plan,
     .reset_limit = start_reset,

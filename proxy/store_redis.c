@@ -237,6 +237,7 @@ static const struct store_ops redis_store_ops = {
     .release = redis_store_release,
     .renew = redis_store_renew,
     .invalidate = redis_store_invalidate,
+    .invalidate_all = redis_store_invalidate_all,
     .read_plan = redis_store_read_plan,
     .write_plan = redis_store_write_plan,
     .reset_limit = redis_store_reset_limit,

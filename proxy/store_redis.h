@@ -129,6 +129,7 @@ struct store_call *redis_store_renew(struct store *, const struct key32 *, struc
                                      int64_t lease_ms, release_done *, void *arg);
 struct store_call *redis_store_invalidate(struct store *, const struct slice *tags, size_t count,
                                           size_t soft_count, invalidate_done *, void *arg);
+struct store_call *redis_store_invalidate_all(struct store *, invalidate_done *, void *arg);
 struct store_call *redis_store_read_plan(struct store *, const unsigned char principal[PRINCIPAL_BYTES],
                                          plan_done *, void *arg);
 struct store_call *redis_store_write_plan(struct store *, const unsigned char principal[PRINCIPAL_BYTES],

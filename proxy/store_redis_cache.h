@@ -38,6 +38,7 @@ struct cache_op { /* of one key; each operation uses what it needs */
         struct {
             invalidate_done *done;
             size_t soft_count; /* of the tags, the first */
+            bool is_all;
         } invalidate;
     };
     struct slice *tags; /* own, in one allocation */

@@ -287,6 +287,8 @@ static bool compose_invalidate(void *arg, struct redis_words *words)
         redis_words_add(words, i < op->invalidate.soft_count ? SLICE("s") : SLICE("t"));
         redis_words_borrow_more(words, op->tags[i]);
     }
+    if (op->invalidate.is_all)
+        words_add_text(words, "!floor");
     return true;
 }
 
@@ -314,5 +316,14 @@ struct store_call *redis_store_invalidate(struct store *handle, const struct sli
     op->invalidate.done = done;
     op->invalidate.soft_count = soft_count;
     cache_op_copy_tags(op, tags, count);
+    return cache_op_run(op, op->op.store->shared->scripts.invalidate, compose_invalidate, on_invalidate);
+}
+
+struct store_call *redis_store_invalidate_all(struct store *handle, invalidate_done *done, void *arg)
+{
+    struct cache_op *op = cache_op_new(handle, OP_INVALIDATE, NULL, (struct load_token){0, 0}, arg);
+
+    op->invalidate.done = done;
+    op->invalidate.is_all = true;
     return cache_op_run(op, op->op.store->shared->scripts.invalidate, compose_invalidate, on_invalidate);
 }

@@ -46,6 +46,16 @@ void story_set_site(struct story *story, struct site *site)
     limiter_forget_refusals(story->limiter); /* the old rules' places in memory may be new ones' */
 }
 
+void story_use_journal(struct story *story, struct journal *journal)
+{
+    invalidator_use_journal(story->invalidator, journal);
+}
+
+bool story_is_recorded(const struct story *story)
+{
+    return invalidator_kept(story->invalidator) == 0;
+}
+
 bool story_is_quiet(const struct story *story)
 {
     return flights_under_way(story->flights) == 0 && aftermaths_under_way(story->aftermaths) == 0 &&

@@ -28,14 +28,19 @@ struct story {
     size_t exchanges; /* under way */
 };
 
+struct journal;
+
 /* The stores pass to the story. */
 struct story *story_new(struct loop *loop, struct store *store, struct store *fallback, struct site *site,
                         struct stats *stats);
 void story_set_site(struct story *story,
                     struct site *site); /* takes the reference; requests under way keep theirs */
+void story_use_journal(struct story *story, struct journal *journal); /* borrows it; NULL: none */
 /* Nothing is left to do behind the clients' backs: no load, no change that is awaited, no
  * invalidation on its way to the store. */
 bool story_is_quiet(const struct story *story);
+/* And the store was told of all that it could not be told at once. */
+bool story_is_recorded(const struct story *story);
 void story_stop(
     struct story *story); /* ends what is; turn the loop, so that the store hears of it, then free */
 void story_free(struct story *story); /* no exchange may be under way; the site closes in the next turn */

@@ -86,6 +86,7 @@ static void set_up(struct worker *worker)
     worker->story =
         story_new(worker->loop, commons_join(commons, worker->loop), fallback,
                   site_new(worker->loop, commons->resolver, worker->settings, worker->stats), worker->stats);
+    story_use_journal(worker->story, commons->journal);
     limits = limits_of(worker->settings);
     app = story_app(worker->story);
     worker->front = front_new(worker->loop, &limits, &app);
@@ -111,7 +112,7 @@ static bool has_ended(const struct worker *worker)
 {
     if (!worker->is_draining || front_connections(worker->front) > 0 || worker->story->exchanges > 0)
         return false;
-    return worker->is_aborting || story_is_quiet(worker->story);
+    return worker->is_aborting || (story_is_quiet(worker->story) && story_is_recorded(worker->story));
 }
 
 static void *run(void *arg)

@@ -6,6 +6,7 @@
 #include "settings.h"
 #include "store.h"
 
+struct journal;
 struct peers;
 struct resolver;
 struct worker;
@@ -20,6 +21,7 @@ struct commons {
     struct near *fallback_near; /* which that memory store keeps nothing in */
     struct resolver *resolver;
     struct peers *peers;
+    struct journal *journal; /* of invalidations; NULL: none */
 };
 
 struct store *commons_join(struct commons *commons, struct loop *loop); /* a handle for one more loop */

@@ -1,11 +1,14 @@
 /* Invalidator: none is dropped because the store is away, and what it covers is served from here no more. */
 #include "fake_store.h"
 #include "invalidator.h"
+#include "journal.h"
 #include "loop.h"
 #include "objects.h"
 #include "stats.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 TestSuite(invalidator, .timeout = 20);
 
@@ -115,6 +118,13 @@ Test(invalidator, without_the_store_it_is_kept_and_nothing_affected_is_served_fr
     cr_assert_null(near_find(near, &hit->key, loop_now(loop)));
     near_put(near, hit); /* the store still hands it out */
     cr_assert_null(near_find(near, &hit->key, loop_now(loop)));
+    struct object *later =
+        test_object(1, near_epoch(near) + 1000, "product:1", 3, 60000, 60000, 60000, loop_now(loop));
+    cr_assert(near_outdates(near, later),
+              "another node, which was not told, may have raised the epoch since");
+    near_put(near, later);
+    cr_assert_null(near_find(near, &hit->key, loop_now(loop)));
+    object_release(&later);
     struct object *found = near_find(near, &other->key, loop_now(loop));
     cr_assert_eq(found, other, "what is not affected stays");
     object_release(&found);
@@ -136,6 +146,168 @@ Test(invalidator, it_is_sent_again_until_it_is_recorded)
     cr_assert_eq(asker.told, 1, "who asked is told once");
     cr_assert_eq(invalidator_kept(invalidator), 0);
     stop();
+}
+
+Test(invalidator, once_it_is_recorded_nothing_is_held_back_any_more)
+{
+    struct asker asker = {0};
+    struct slice tags[1] = {SLICE("product:1")};
+
+    start();
+    ask(&asker, "product:1");
+    fake_tell_invalidate(call(0), FAULT_STORE_AWAY, 0);
+    cr_assert(near_is_outdated(near, INT64_MAX, tags, 1));
+    turn_until_asked(2);
+    fake_tell_invalidate(call(1), FAULT_NONE, 7);
+    cr_assert_not(near_is_outdated(near, INT64_MAX, tags, 1));
+    stop();
+}
+
+/* ---- with a journal ---- */
+
+static char folder[40], path[80];
+static struct journal *journal;
+
+static void start_with_journal(void)
+{
+    strcpy(folder, "/tmp/weir-kept-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/journal", folder);
+    start();
+    journal = journal_open(path, stderr);
+    cr_assert_not_null(journal);
+    invalidator_use_journal(invalidator, journal);
+}
+
+static void stop_with_journal(void)
+{
+    invalidator_free(invalidator);
+    loop_turn(loop, 0);
+    near_free(near);
+    journal_close(journal);
+    loop_free(loop);
+    unlink(path);
+    rmdir(folder);
+}
+
+/* The process dies and another one begins. */
+static size_t adopt_all(void)
+{
+    const struct slice *tags;
+    size_t count, soft_count, adopted = 0;
+    struct journal_mark *mark;
+
+    invalidator_free(invalidator);
+    loop_turn(loop, 0);
+    near_free(near);
+    journal_close(journal);
+    near = near_new(1 << 20, 1 << 18);
+    fake_store_init(&store, near, true);
+    invalidator = invalidator_new(loop, &store.store, stats_join());
+    journal = journal_open(path, stderr);
+    cr_assert_not_null(journal);
+    invalidator_use_journal(invalidator, journal);
+    for (; (mark = journal_next_found(journal, &tags, &count, &soft_count)) != NULL; adopted++)
+        invalidator_adopt(invalidator, tags, count, soft_count, mark);
+    return adopted;
+}
+
+static void turn_until_told(const struct asker *asker)
+{
+    while (asker->told == 0)
+        loop_turn(loop, 1000);
+}
+
+Test(invalidator, who_asked_is_told_once_the_journal_has_it_and_the_next_process_goes_on)
+{
+    struct asker asker = {0};
+    struct slice tags[1] = {SLICE("product:1")};
+
+    start_with_journal();
+    ask(&asker, "product:1");
+    fake_tell_invalidate(call(0), FAULT_STORE_AWAY, 0);
+    cr_assert_eq(asker.told, 0, "the disk is not that fast, or we would have waited for it");
+    turn_until_told(&asker);
+    cr_assert_eq(asker.epoch, -1);
+
+    cr_assert_eq(adopt_all(), 1);
+    cr_assert(near_is_outdated(near, INT64_MAX, tags, 1), "held back before anything is served");
+    cr_assert_eq(invalidator_kept(invalidator), 1);
+    turn_until_asked(1);
+    cr_assert_str_eq(call(0)->first_tag, "product:1");
+    fake_tell_invalidate(call(0), FAULT_NONE, 9);
+    cr_assert_not(near_is_outdated(near, INT64_MAX, tags, 1));
+
+    cr_assert_eq(adopt_all(), 0, "what is recorded is done");
+    stop_with_journal();
+}
+
+Test(invalidator, a_store_that_is_back_before_the_journal_has_it_is_told_and_so_is_who_asked)
+{
+    struct asker asker = {0};
+
+    start_with_journal();
+    for (int i = 0; i < 20; i++) {
+        size_t asked = fake_count_of(&store, FAKE_INVALIDATE);
+
+        asker = (struct asker){0};
+        ask(&asker, "product:1");
+        fake_tell_invalidate(call(asked), FAULT_STORE_AWAY, 0);
+        turn_until_asked(asked + 2);
+        fake_tell_invalidate(call(asked + 1), FAULT_NONE, 7);
+        cr_assert_eq(asker.told, 1, "by the one or the other, once");
+        cr_assert_eq(invalidator_kept(invalidator), 0);
+    }
+    cr_assert_eq(adopt_all(), 0);
+    stop_with_journal();
+}
+
+Test(invalidator, too_many_to_keep_become_everything_and_none_is_lost)
+{
+    enum { MOST = 65536 };
+    struct asker over[2] = {{0}};
+
+    start();
+    store.store.is_up = false;
+    for (size_t i = 0; i < MOST; i++) {
+        char tag[16];
+
+        snprintf(tag, sizeof(tag), "t:%zu", i);
+        invalidator_ask(invalidator, &(struct slice){tag, strlen(tag)}, 1, 0, NULL, NULL);
+        fake_tell_invalidate(call(0), FAULT_STORE_AWAY, 0);
+        store.count = 0; /* the fake one remembers only so many */
+    }
+    cr_assert_eq(invalidator_kept(invalidator), MOST);
+    cr_assert_not(near_is_outdated(near, INT64_MAX, NULL, 0));
+    for (size_t i = 0; i < 2; i++) {
+        ask(&over[i], i == 0 ? "one more" : "and one");
+        fake_tell_invalidate(call(0), FAULT_STORE_AWAY, 0);
+        store.count = 0;
+        cr_assert_eq(over[i].told, 1);
+    }
+    cr_assert_eq(invalidator_kept(invalidator), MOST + 1, "everything, once");
+    cr_assert(near_is_outdated(near, INT64_MAX, NULL, 0), "nothing at all is served from here");
+    stop();
+}
+
+static void ignore(void *arg, bool is_safe)
+{
+    (void)arg, (void)is_safe;
+}
+
+Test(invalidator, everything_is_sent_again_as_such)
+{
+    start_with_journal();
+    cr_assert_eq(adopt_all(), 0);
+    struct journal_mark *mark = journal_add(journal, NULL, 0, 0, loop, ignore, NULL);
+
+    invalidator_adopt(invalidator, NULL, 0, 0, mark);
+    turn_until_asked(1);
+    cr_assert_str_eq(call(0)->first_tag, "(all)");
+    fake_tell_invalidate(call(0), FAULT_NONE, 7);
+    cr_assert_eq(invalidator_kept(invalidator), 0);
+    cr_assert_not(near_is_outdated(near, INT64_MAX, NULL, 0));
+    stop_with_journal();
 }
 
 Test(invalidator, a_store_that_is_down_is_not_asked)

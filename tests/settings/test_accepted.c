@@ -203,7 +203,7 @@ static const char everything[] =
     "trusted_proxies: [10.0.0.0/8, '::1']\n"
     "log: {access: logs/access.log, format: combined, level: error}\n"
     "store: {url: 'redis://weir@[::1]:6380/7', prefix: w-1, timeout: 1m, consistency: push, password_file: "
-    "files/good.secret}\n"
+    "files/good.secret, journal: kept/journal}\n"
     "near_cache: {size: 1GiB, max_object: 2MiB}\n"
     "upstreams:\n"
     "  other: {servers: [{url: 'http://Example.COM', weight: 1}], balance: round_robin, connect_timeout: "
@@ -287,6 +287,8 @@ Test(accepted, every_key_of_the_process_reaches_its_field)
     cr_expect_str_eq(s->store.prefix, "w-1");
     cr_expect_eq(s->store.timeout_ms, 60000);
     cr_expect_eq(s->store.consistency, CONSISTENCY_PUSH);
+    cr_expect(strstr(s->store.journal_path, "/kept/journal") != NULL, "beside the file: %s",
+              s->store.journal_path);
     cr_expect_eq(s->near_cache_bytes, (size_t)1024 * MIB);
     cr_expect_eq(s->near_object_bytes, (size_t)2 * MIB);
     cr_expect(!s->headers.ratelimit_draft11 && !s->headers.ratelimit_plain && s->headers.ratelimit_x);

@@ -63,6 +63,7 @@ Test(reload, what_was_opened_at_the_start_may_not)
         {"store: {prefix: w}\n", CANNOT("store.prefix")},
         {"store: {timeout: 51ms}\n", CANNOT("store.timeout")},
         {"store: {consistency: push}\n", CANNOT("store.consistency")},
+        {"store: {url: 'redis://h', journal: j}\n", CANNOT("store.url") CANNOT("store.journal")},
         {"near_cache: {size: 2MiB}\n", CANNOT("near_cache.size")},
         {"near_cache: {max_object: 2MiB}\n", CANNOT("near_cache.max_object")},
     };

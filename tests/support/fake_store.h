@@ -138,6 +138,15 @@ static inline struct store_call *fake_invalidate(struct store *store, const stru
     return &call->call;
 }
 
+static inline struct store_call *fake_invalidate_all(struct store *store, invalidate_done *done, void *arg)
+{
+    struct fake_call *call = fake_call_new(store, FAKE_INVALIDATE, arg);
+
+    call->done.invalidate = done;
+    memcpy(call->first_tag, "(all)", sizeof("(all)"));
+    return &call->call;
+}
+
 static inline void fake_free(struct store *store)
 {
     struct fake_store *fake = (struct fake_store *)(void *)store;
@@ -164,6 +173,7 @@ static const struct store_ops FAKE_OPS = {.admit = fake_admit,
                                           .release = fake_release,
                                           .renew = fake_renew,
                                           .invalidate = fake_invalidate,
+                                          .invalidate_all = fake_invalidate_all,
                                           .free = fake_free};
 
 static inline void fake_store_init(struct fake_store *fake, struct near *near, bool is_shared)

@@ -11,28 +11,14 @@ import os
 
 import pytest
 
+from algorithms import ALGORITHMS, limit
 from weir import together, wait_until
 
 ROUNDS = int(os.environ.get("WEIR_ROUNDS", "20"))
-ALGORITHMS = {  # each with a capacity of 20
-    "sliding_window": {"algorithm": "sliding_window", "rate": "20/d"},
-    "sliding_log": {"algorithm": "sliding_log", "rate": "20/d"},
-    "token_bucket": {"algorithm": "token_bucket", "rate": "1/d", "burst": 20},
-    "fixed_window": {"algorithm": "fixed_window", "rate": "20/month"},
-}
 
 
 def key(name):
     return {"X-Api-Key": name}
-
-
-def limit(algorithm, **more):
-    return {"key": "header:x-api-key", **ALGORITHMS[algorithm], **more}
-
-
-def capacity(algorithm, units):
-    rate = ALGORITHMS[algorithm]["rate"].split("/")[1]
-    return limit(algorithm, burst=units) if algorithm == "token_bucket" else limit(algorithm, rate=f"{units}/{rate}")
 
 
 def route(*limits):
@@ -55,7 +41,7 @@ def remaining(answer, name):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_of_eighty_at_once_exactly_twenty_pass_in_every_round(fleet, upstream, algorithm):
-    nodes = fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm)})
+    nodes = fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm, 20)})
     for turn in range(ROUNDS):
         assert statuses(at_once(nodes, 80, f"client {turn}")) == {200: 20, 429: 60}, turn
     assert upstream.calls("GET /healthz") == ROUNDS * 20
@@ -64,7 +50,7 @@ def test_of_eighty_at_once_exactly_twenty_pass_in_every_round(fleet, upstream, a
 @pytest.mark.parametrize("count, workers", [(1, 2), (3, 1)], ids=["one_node_of_two_workers", "three_nodes"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_any_number_of_nodes_on_redis_is_no_less_exact(redis_fleet, upstream, algorithm, count, workers):
-    nodes = redis_fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm)}, count=count, workers=workers)
+    nodes = redis_fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm, 20)}, count=count, workers=workers)
     for turn in range(ROUNDS):
         assert statuses(at_once(nodes, 80, f"client {turn}")) == {200: 20, 429: 60}, turn
     assert upstream.calls("GET /healthz") == ROUNDS * 20
@@ -72,7 +58,7 @@ def test_any_number_of_nodes_on_redis_is_no_less_exact(redis_fleet, upstream, al
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_costs_are_counted_in_full(fleet, upstream, algorithm):
-    nodes = fleet.start(upstream.url, [route("dear")], {"dear": limit(algorithm, cost=6)})
+    nodes = fleet.start(upstream.url, [route("dear")], {"dear": limit(algorithm, 20, cost=6)})
     answers = at_once(nodes, 12, "a")
     assert statuses(answers) == {200: 3, 429: 9}
     assert {remaining(answer, "dear") for answer in answers if answer.status == 429} == {2}
@@ -80,7 +66,7 @@ def test_costs_are_counted_in_full(fleet, upstream, algorithm):
 
 @pytest.mark.parametrize("tight, wide", itertools.permutations(ALGORITHMS, 2))
 def test_what_one_algorithm_refuses_no_other_charges(fleet, upstream, tight, wide):
-    limits = {"tight": capacity(tight, 5), "wide": capacity(wide, 50)}
+    limits = {"tight": limit(tight, 5), "wide": limit(wide, 50)}
     nodes = fleet.start(upstream.url, [route("wide", "tight")], limits)
     answers = at_once(nodes, 30, "a")
     assert statuses(answers) == {200: 5, 429: 25}
@@ -92,7 +78,7 @@ def test_what_one_algorithm_refuses_no_other_charges(fleet, upstream, tight, wid
 
 def test_all_four_at_once_admit_what_the_smallest_does(fleet, upstream):
     sizes = dict(zip(ALGORITHMS, (40, 10, 30, 20)))
-    nodes = fleet.start(upstream.url, [route(*ALGORITHMS)], {name: capacity(name, size) for name, size in sizes.items()})
+    nodes = fleet.start(upstream.url, [route(*ALGORITHMS)], {name: limit(name, size) for name, size in sizes.items()})
     assert statuses(at_once(nodes, 80, "a")) == {200: 10, 429: 70}
     after = nodes[0].get("/", key("a"))
     assert {name: remaining(after, name) for name in sizes} == {name: size - 10 for name, size in sizes.items()}
@@ -108,7 +94,7 @@ def test_clients_are_told_the_burst_and_how_long_it_takes_to_fill(fleet, upstrea
 
 
 def test_clients_are_told_the_longest_month(fleet, upstream):
-    node = fleet.start(upstream.url, [route("monthly")], {"monthly": limit("fixed_window")})[0]
+    node = fleet.start(upstream.url, [route("monthly")], {"monthly": limit("fixed_window", 20)})[0]
     assert node.get("/", key("a"))["ratelimit-policy"] == '"monthly";q=20;w=2678400'
 
 
@@ -123,10 +109,10 @@ def test_a_bucket_lets_in_again_when_its_token_has_come(fleet, upstream):
 
 @pytest.mark.parametrize("before, after", itertools.permutations(ALGORITHMS, 2))
 def test_a_reload_to_another_algorithm_keeps_what_was_used(fleet, upstream, before, after):
-    nodes = fleet.start(upstream.url, [route("per_client")], {"per_client": limit(before)})
+    nodes = fleet.start(upstream.url, [route("per_client")], {"per_client": limit(before, 20)})
     assert statuses(at_once(nodes, 15, "a")) == {200: 15}
     for node in fleet.nodes:
-        assert node.reload(fleet.configuration(upstream.url, [route("per_client")], {"per_client": limit(after)}))
+        assert node.reload(fleet.configuration(upstream.url, [route("per_client")], {"per_client": limit(after, 20)}))
     wait_until(lambda: all(node.get("/", key("probe"))["ratelimit-policy"] ==
                            f'"per_client";q=20;w={period(after)}' for node in fleet.nodes), "the new rules hold")
     assert statuses(at_once(nodes, 15, "a")) == {200: 5, 429: 10}
@@ -134,11 +120,11 @@ def test_a_reload_to_another_algorithm_keeps_what_was_used(fleet, upstream, befo
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_reload_to_another_number_keeps_what_was_used_and_counts_at_once(fleet, upstream, algorithm):
-    nodes = fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm)})
+    nodes = fleet.start(upstream.url, [route("per_client")], {"per_client": limit(algorithm, 20)})
     assert statuses(at_once(nodes, 15, "a")) == {200: 15}
     for units, passing, left in ((30, 15, 0), (8, 0, 0), (33, 3, 0)):
         for node in fleet.nodes:
-            assert node.reload(fleet.configuration(upstream.url, [route("per_client")], {"per_client": capacity(algorithm, units)}))
+            assert node.reload(fleet.configuration(upstream.url, [route("per_client")], {"per_client": limit(algorithm, units)}))
         wait_until(lambda units=units: all(nodes[i % 2].get("/", key(f"probe {i}"))["ratelimit-limit"] == str(units) for i in range(12)),
                    "the new rules hold in all workers")
         answers = at_once(nodes, 20, "a")

@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 
+from algorithms import ALGORITHMS, one_of_each
 from weir import BUILD, together, wait_until
 
 LIBRARIES = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
@@ -20,13 +21,7 @@ pytestmark = pytest.mark.skipif(not LIBRARIES, reason="needs the Debian package 
 ROUNDS = int(os.environ.get("WEIR_ROUNDS", "5"))
 CLOCKS = {"right": "+0", "an hour behind": "-1h", "100 ms ahead": "+0.1", "a day ahead and fast": "+1d x1.5",
           "ten seconds behind and slow": "-10 x0.7"}
-ALGORITHMS = {  # each with a capacity of 20; a day and an hour make another window for who believes them
-    "sliding_window": {"algorithm": "sliding_window", "rate": "20/d"},
-    "sliding_log": {"algorithm": "sliding_log", "rate": "20/h"},
-    "token_bucket": {"algorithm": "token_bucket", "rate": "1/h", "burst": 20},
-    "fixed_window": {"algorithm": "fixed_window", "rate": "20/month"},
-}
-LIMITS = {name: {"key": "header:x-api-key", **terms} for name, terms in ALGORITHMS.items()}
+LIMITS = one_of_each(20)  # for who believes the clocks below it is another day
 ROUTES = [{"match": f"GET /{name}", "rewrite": "/healthz", "limits": [name]} for name in ALGORITHMS] + [
     {"match": "GET /products/{id}", "cache": {"ttl": "1h"}}, {"match": "GET /reports/top", "cache": {"ttl": "1h"}},
     {"match": "GET /headers", "cache": {}}]

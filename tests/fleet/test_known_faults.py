@@ -9,25 +9,20 @@ import threading
 
 import pytest
 
+from algorithms import ALGORITHMS, one_of_each
 from weir import Background, together, wait_until
 from wire import Broken
 
 KEY = {"X-Api-Key": "k"}
 MANY = 1000000
 LIMITS = {
+    **one_of_each(20),
     "counted": {"key": "header:x-api-key", "rate": "200/d"},
     "local": {"key": "header:x-api-key", "rate": f"{MANY}/d", "on_store_failure": "local"},
     "open": {"key": "header:x-api-key", "rate": f"{MANY}/d", "on_store_failure": "open"},
     "closed": {"key": "header:x-api-key", "rate": f"{MANY}/d", "on_store_failure": "closed"},
     "second": {"key": "header:x-api-key", "algorithm": "fixed_window", "rate": "5/s"},
 }
-ALGORITHMS = {
-    "sliding_window": {"algorithm": "sliding_window", "rate": "20/d"},
-    "sliding_log": {"algorithm": "sliding_log", "rate": "20/d"},
-    "token_bucket": {"algorithm": "token_bucket", "rate": "1/d", "burst": 20},
-    "fixed_window": {"algorithm": "fixed_window", "rate": "20/month"},
-}
-LIMITS.update({name: {"key": "header:x-api-key", **terms} for name, terms in ALGORITHMS.items()})
 ROUTES = [{"match": f"GET /{name}", "rewrite": "/healthz", "limits": [name]} for name in LIMITS]
 TARGETS = [f"/{name}" for name in ("local", "open", *ALGORITHMS)]
 

@@ -7,15 +7,10 @@ import collections
 
 import pytest
 
+from algorithms import ALGORITHMS, one_of_each
 from weir import together, wait_until
 
-ALGORITHMS = {  # each with a capacity of 20
-    "sliding_window": {"algorithm": "sliding_window", "rate": "20/d"},
-    "sliding_log": {"algorithm": "sliding_log", "rate": "20/d"},
-    "token_bucket": {"algorithm": "token_bucket", "rate": "1/d", "burst": 20},
-    "fixed_window": {"algorithm": "fixed_window", "rate": "20/month"},
-}
-LIMITS = {name: {"key": "header:x-api-key", "on_store_failure": "local", **terms} for name, terms in ALGORITHMS.items()}
+LIMITS = one_of_each(20, on_store_failure="local")
 PROBE = {"probe": {"key": "header:x-api-key", "rate": "1000000/d", "on_store_failure": "closed"}}
 KEY = {"X-Api-Key": "key-of-this-test"}
 NOBODY = 1  # a port on which nobody listens

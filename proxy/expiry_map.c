@@ -79,19 +79,21 @@ void expiry_map_sweep(struct expiry_map *map, int64_t now, void (*free_node)(str
     }
 }
 
-struct expiry_node *expiry_map_soonest(struct expiry_map *map)
+struct expiry_node *expiry_map_choose(struct expiry_map *map, int64_t now,
+                                      bool (*goes_before)(const struct expiry_node *a,
+                                                          const struct expiry_node *b, int64_t now))
 {
-    struct expiry_node *soonest = NULL;
+    struct expiry_node *chosen = NULL;
     size_t seen = 0;
 
     for (size_t i = 0; i < map->chain_count && seen < SAMPLE; i++) {
         struct expiry_node *node = map->chains[map->hand++ & (map->chain_count - 1)];
 
         for (; node != NULL; node = node->next, seen++)
-            if (soonest == NULL || node->expires_at < soonest->expires_at)
-                soonest = node;
+            if (chosen == NULL || goes_before(node, chosen, now))
+                chosen = node;
     }
-    return soonest;
+    return chosen;
 }
 
 void expiry_map_clear(struct expiry_map *map, void (*free_node)(struct expiry_node *node))

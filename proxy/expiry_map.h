@@ -7,6 +7,7 @@
 #ifndef WEIR_EXPIRY_MAP_H
 #define WEIR_EXPIRY_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,8 +30,10 @@ void expiry_map_add(struct expiry_map *map, struct expiry_node *node);    /* has
 void expiry_map_remove(struct expiry_map *map, struct expiry_node *node); /* it must be in */
 /* Frees, by free_node, what has ended by `now` in the next few chains. */
 void expiry_map_sweep(struct expiry_map *map, int64_t now, void (*free_node)(struct expiry_node *node));
-/* The one that ends first among a few; NULL when empty. */
-struct expiry_node *expiry_map_soonest(struct expiry_map *map);
+/* Of a few, the one that `goes_before` puts before the others; NULL when empty. */
+struct expiry_node *expiry_map_choose(struct expiry_map *map, int64_t now,
+                                      bool (*goes_before)(const struct expiry_node *a,
+                                                          const struct expiry_node *b, int64_t now));
 void expiry_map_clear(struct expiry_map *map,
                       void (*free_node)(struct expiry_node *node)); /* empty again, nothing allocated */
 

@@ -531,6 +531,8 @@ void limiter_ask(struct limiter *limiter, struct limit_request *request)
     request->named = NULL;
     list_init(&request->link);
     follow_corrections(limiter);
+    for (size_t i = 0; i < request->charge_count; i++)
+        site_note_caller(request->site, request->charges[i].rule, request->charges[i].principal);
     request->is_recalled = limiter->store->is_shared &&
                            refusals_recall(limiter->refusals, request->charges, request->charge_count,
                                            request->has_state, request->states, limiter->read_us());

@@ -4,6 +4,7 @@
 #include "admin.h"
 #include "check.h"
 #include "journal.h"
+#include "limit_gauges.h"
 #include "listener.h"
 #include "log.h"
 #include "loop.h"
@@ -32,6 +33,7 @@ struct server {
     struct stats *stats;
     struct commons commons;
     struct admin *admin;
+    struct limit_gauges *gauges;
     struct worker **workers;
     size_t worker_count;
     bool is_stopping;
@@ -81,6 +83,8 @@ static bool open_commons(struct server *server)
         commons->fallback_near = near_new(FALLBACK_NEAR_BYTES, FALLBACK_NEAR_BYTES / 4);
         commons->fallback = store_memory_new(commons->fallback_near);
     }
+    server->gauges = limit_gauges_new(is_memory ? commons->memory : commons->fallback);
+    limit_gauges_follow(server->gauges, settings);
     stats_probe(STATS_near_objects, NULL, read_near_objects, commons->near);
     stats_probe(STATS_near_bytes, NULL, read_near_bytes, commons->near);
     stats_probe(STATS_near_evicted, NULL, read_near_evicted, commons->near);
@@ -91,6 +95,7 @@ static void close_commons(struct server *server)
 {
     struct commons *commons = &server->commons;
 
+    limit_gauges_free(server->gauges);
     stats_probe(STATS_near_objects, NULL, NULL, NULL);
     stats_probe(STATS_near_bytes, NULL, NULL, NULL);
     stats_probe(STATS_near_evicted, NULL, NULL, NULL);
@@ -182,6 +187,7 @@ static void reload(struct server *server)
     for (size_t w = 0; w < server->worker_count; w++)
         worker_reload(server->workers[w], fresh);
     admin_set_settings(server->admin, fresh);
+    limit_gauges_follow(server->gauges, fresh);
     settings_release(&server->settings);
     server->settings = fresh;
     count_reload(server, "accepted");

@@ -1,5 +1,6 @@
 /* Site: see site.h. */
 #include "site.h"
+#include "census.h"
 #include "check.h"
 #include "loop.h"
 #include "memory.h"
@@ -40,6 +41,7 @@ struct site {
     struct route_figures *routes; /* one more than there are routes: the last is "none" */
     struct upstream_figures *upstreams;
     lazy_id (*limits)[LIMIT_OUTCOMES], *unknown_plans;
+    struct census **censuses; /* of the limits */
     lazy_id degraded[DEGRADED_WHATS];
 };
 
@@ -95,6 +97,7 @@ static void site_close(void *arg)
     free(site->upstreams);
     free(site->limits);
     free(site->unknown_plans);
+    free(site->censuses);
     free(site->routes);
     settings_release(&site->settings);
     free(site);
@@ -114,6 +117,9 @@ struct site *site_new(struct loop *loop, struct resolver *resolver, struct setti
     site->upstreams = must_alloc((settings->upstream_count + 1) * sizeof(*site->upstreams));
     site->limits = must_alloc((settings->limit_count + 1) * sizeof(*site->limits));
     site->unknown_plans = must_alloc((settings->limit_count + 1) * sizeof(*site->unknown_plans));
+    site->censuses = must_alloc((settings->limit_count + 1) * sizeof(*site->censuses));
+    for (size_t i = 0; i < settings->limit_count; i++)
+        site->censuses[i] = census_of(settings->limits[i].name);
     site->routes = must_alloc((settings->route_count + 1) * sizeof(*site->routes));
     for (size_t i = 0; i < settings->upstream_count; i++)
         site->origins[i] = pool_new(loop, resolver, &settings->upstreams[i], settings->workers);
@@ -228,6 +234,11 @@ void site_count_limit(struct site *site, const struct limit_rule *limit, enum li
 {
     count(site, &site->limits[limit->index][outcome], STATS_limit_decisions, limit->name,
           limit_outcome_name(outcome), 1);
+}
+
+void site_note_caller(struct site *site, const struct limit_rule *limit, const unsigned char principal[16])
+{
+    census_note(site->censuses[limit->index], principal, loop_now(site->loop));
 }
 
 void site_count_unknown_plan(struct site *site, const struct limit_rule *limit)

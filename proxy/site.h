@@ -65,6 +65,7 @@ void site_count_cache(struct site *site, const struct route_rule *route, enum ca
 void site_count_load(struct site *site, const struct route_rule *route, enum load_outcome outcome);
 void site_count_collapsed(struct site *site, const struct route_rule *route);
 void site_count_limit(struct site *site, const struct limit_rule *limit, enum limit_outcome outcome);
+void site_note_caller(struct site *site, const struct limit_rule *limit, const unsigned char principal[16]);
 void site_count_unknown_plan(struct site *site, const struct limit_rule *limit);
 void site_count_degraded(struct site *site, enum degraded_what what);
 void site_count_upstream(struct site *site, const struct upstream_rule *upstream,

@@ -282,6 +282,8 @@ struct store_memory;
 struct store_memory *store_memory_new(struct near *near); /* borrows it, longer than it lives */
 void store_memory_free(struct store_memory *memory);      /* after its handles */
 struct store *store_memory_join(struct store_memory *memory, struct loop *loop); /* one handle per worker */
+/* Whose state of the limit of this name is kept, ended ones that were not swept yet included. From any thread. */
+int64_t store_memory_keys(struct store_memory *memory, const char *limit);
 /* For tests: another clock, in microseconds that never go backwards. Before the first handle joins. */
 void store_memory_use_clock(struct store_memory *memory, int64_t (*read_us)(void));
 

@@ -682,6 +682,11 @@ struct store_memory *store_memory_new(struct near *near)
     return memory;
 }
 
+int64_t store_memory_keys(struct store_memory *memory, const char *limit)
+{
+    return limit_table_keys(memory->limits, limit);
+}
+
 void store_memory_use_clock(struct store_memory *memory, int64_t (*read_us)(void))
 {
     CHECK(memory->members == NULL);

@@ -8,6 +8,7 @@
 #include "expiry_map.h"
 #include "memory.h"
 #include "settings.h"
+#include "store_memory_population.h"
 #include "store_memory_reports.h"
 
 #include <pthread.h>
@@ -18,15 +19,18 @@ enum {
     SHARDS = 16,
     MOST_RUNS_PER_SHARD = 2 << 20, /* 32 MiB */
     FORGOTTEN_AT_ONCE = 8,
+    IDLE_AFTER_US = 1000000,
 };
 
 struct tracked_key {
     struct expiry_node node; /* first; expires_at in microseconds of the store's clock */
     unsigned char principal[16];
     uint64_t rule_print; /* of the limit's name: a reload keeps what was counted */
+    int64_t seen_us;     /* when a request of it was decided last, whichever way */
     struct budget budget;
     struct holds holds;
     struct limit_shard *shard;
+    struct population *population; /* that it is counted in */
 };
 
 struct limit_shard {
@@ -40,6 +44,7 @@ struct limit_table {
     struct limit_shard shards[SHARDS];
     uint64_t secret; /* clients choose the principals */
     size_t max_per_shard;
+    struct populations populations;
 };
 
 static struct tracked_key *key_of(struct expiry_node *node)
@@ -61,6 +66,7 @@ static void free_key(struct expiry_node *node)
 {
     struct tracked_key *key = key_of(node);
 
+    atomic_fetch_sub_explicit(&key->population->keys, 1, memory_order_relaxed);
     key->shard->runs -= room_of(&key->budget);
     free(ring_of(&key->budget));
     free(key->holds.heap);
@@ -77,13 +83,18 @@ static struct limit_shard *shard_of(struct limit_table *table, uint64_t hash)
     return &table->shards[shard_index(hash)];
 }
 
+static uint64_t print_of(const char *limit)
+{
+    return digest_checksum(limit, strlen(limit));
+}
+
 static void name_key(const struct limit_table *table, const unsigned char principal[16], const char *limit,
                      struct limit_work *work)
 {
     uint64_t word;
 
     memcpy(&word, principal, sizeof(word));
-    work->rule_print = digest_checksum(limit, strlen(limit));
+    work->rule_print = print_of(limit);
     work->hash =
         ((word ^ work->rule_print ^ table->secret) * (table->secret | 1)) >> 32; /* the well mixed half */
 }
@@ -165,6 +176,8 @@ static void load_budget(struct limit_table *table, const struct limit_charge *ch
     const struct limit_terms *terms = charge->terms;
 
     work->tracked = find(shard_of(table, work->hash), charge->principal, work);
+    if (work->tracked != NULL)
+        work->tracked->seen_us = now_us;
     work->budget = stored_budget(charge, now_us, work);
     work->held = terms->lease_us > 0 ? held_now(work->tracked, now_us) : 0;
     work->must_keep = budget_advance(&work->budget, terms, now_us);
@@ -205,9 +218,22 @@ static void store_budget(struct tracked_key *key, const struct limit_charge *cha
     keep_while_held(key);
 }
 
-static void forget_soonest(struct limit_shard *shard)
+static bool is_idle(const struct expiry_node *node, int64_t now_us)
 {
-    struct expiry_node *forgotten = expiry_map_soonest(&shard->keys);
+    return ((const struct tracked_key *)(const void *)node)->seen_us < now_us - IDLE_AFTER_US;
+}
+
+/* Who is not asked about any more goes before who is, be it only to be refused again; of those the one whose state ends first. */
+static bool goes_before(const struct expiry_node *a, const struct expiry_node *b, int64_t now_us)
+{
+    if (is_idle(a, now_us) != is_idle(b, now_us))
+        return is_idle(a, now_us);
+    return a->expires_at < b->expires_at;
+}
+
+static void forget_one(struct limit_shard *shard, int64_t now_us)
+{
+    struct expiry_node *forgotten = expiry_map_choose(&shard->keys, now_us, goes_before);
 
     expiry_map_remove(&shard->keys, forgotten);
     free_key(forgotten);
@@ -221,24 +247,28 @@ static struct tracked_key *track_key(struct limit_table *table, const struct lim
 
     expiry_map_sweep(&shard->keys, now_us, free_key);
     if (shard->keys.count >= table->max_per_shard)
-        forget_soonest(shard);
+        forget_one(shard, now_us);
     memcpy(key->principal, charge->principal, sizeof(key->principal));
     key->rule_print = work->rule_print;
     key->shard = shard;
+    key->population = population_of(&table->populations, work->rule_print);
+    atomic_fetch_add_explicit(&key->population->keys, 1, memory_order_relaxed);
     key->node.hash = work->hash;
+    key->seen_us = now_us;
     store_budget(key, charge, now_us, work);
     expiry_map_add(&shard->keys, &key->node);
     return key;
 }
 
 /* Once nobody points to a key any more. */
-static void bound_rings(struct limit_table *table, const struct limit_work *work, size_t count)
+static void bound_rings(struct limit_table *table, const struct limit_work *work, size_t count,
+                        int64_t now_us)
 {
     for (size_t i = 0; i < count; i++) {
         struct limit_shard *shard = shard_of(table, work[i].hash);
 
         for (int n = 0; n < FORGOTTEN_AT_ONCE && shard->runs > MOST_RUNS_PER_SHARD; n++)
-            forget_soonest(shard);
+            forget_one(shard, now_us);
     }
 }
 
@@ -255,7 +285,7 @@ static void store_budgets(struct limit_table *table, const struct admit_tuple *t
     for (size_t i = 0; i < tuple->charge_count; i++)
         if (work[i].tracked == NULL && is_charged)
             track_key(table, &tuple->charges[i], now_us, &work[i]);
-    bound_rings(table, work, tuple->charge_count);
+    bound_rings(table, work, tuple->charge_count, now_us);
 }
 
 /* ---- holds ---- */
@@ -343,7 +373,7 @@ bool limit_table_settle(struct limit_table *table, const struct hold_settlement 
     load_budget(table, charge, now_us, &work);
     was_held = settlement->charged == SETTLE_RENEW ? renew_hold(table, charge, token, now_us, &work)
                                                    : end_hold(settlement, token, now_us, &work);
-    bound_rings(table, &work, 1);
+    bound_rings(table, &work, 1, now_us);
     pthread_mutex_unlock(&shard->lock);
     return was_held;
 }
@@ -438,6 +468,11 @@ size_t limit_table_count(struct limit_table *table)
     return sum;
 }
 
+int64_t limit_table_keys(struct limit_table *table, const char *limit)
+{
+    return population_count(&table->populations, print_of(limit));
+}
+
 struct limit_table *limit_table_new(size_t max_keys)
 {
     struct limit_table *table = aligned_alloc(_Alignof(struct limit_table), sizeof(*table));
@@ -446,6 +481,7 @@ struct limit_table *limit_table_new(size_t max_keys)
     memset(table, 0, sizeof(*table));
     for (size_t i = 0; i < SHARDS; i++)
         pthread_mutex_init(&table->shards[i].lock, NULL);
+    populations_init(&table->populations);
     table->max_per_shard = max_keys < SHARDS ? 1 : max_keys / SHARDS;
     digest_random(&table->secret, sizeof(table->secret));
     return table;
@@ -458,5 +494,6 @@ void limit_table_free(struct limit_table *table)
         limit_reports_clear(&table->shards[i].reports);
         pthread_mutex_destroy(&table->shards[i].lock);
     }
+    populations_free(&table->populations);
     free(table);
 }

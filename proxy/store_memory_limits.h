@@ -3,8 +3,9 @@
  * The memory store's admit. One tuple is one locked section over all shards that it touches: admitted by
  * every limit or charged to none. A refusal charges nothing. State that counts for nothing any more is swept
  * a little with every new key. The table holds a million keys at most. Beyond that a new key takes the place
- * of the one, among a few, that would expire first: a limit may then forget somebody, which is the price of
- * not letting clients with made-up keys fill the memory or lock others out. The same happens, a few keys at a
+ * of one among a few: of a key that nobody asked about for a second, and of those the one that would expire first. A
+ * limit may then forget somebody, which is the price of not letting clients with made-up keys fill the memory or
+ * lock others out. The same happens, a few keys at a
  * time, where the logs of sliding_log limits take more than half a gigabyte. Private to store_memory.c.
  */
 #ifndef WEIR_STORE_MEMORY_LIMITS_H
@@ -45,6 +46,7 @@ void limit_table_heed(struct limit_table *table, const struct limit_charge *char
 /* All that the caller used of the limit of this name is forgotten. Was there something? */
 bool limit_table_reset(struct limit_table *table, const unsigned char principal[16], const char *limit);
 
+int64_t limit_table_keys(struct limit_table *table, const char *limit); /* those of the limit of this name */
 size_t
 limit_table_count(struct limit_table *table); /* keys tracked, ended ones that were not swept yet included */
 

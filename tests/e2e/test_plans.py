@@ -125,6 +125,23 @@ def test_after_a_reset_the_next_request_passes_although_refusals_were_remembered
     assert api(one, "DELETE", "/api/limits/client/nobody") == (200, {"limit": "client", "was_used": False})
 
 
+def test_the_metrics_tell_how_many_callers_a_limit_has(fleet, upstream):
+    one, other = start(fleet, upstream)
+    with one.connect() as connection:
+        for caller in list(range(60)) * 2:
+            assert connection.ask("GET", "/", {"x-api-key": f"caller-{caller}"}).status == 200
+    metrics = one.metrics()
+    assert 54 <= metrics.sum("weir_limit_callers", limit="client") <= 66
+    assert metrics.sum("weir_limit_keys", limit="client") == (0 if fleet.redis else 60)
+    assert metrics.types["weir_limit_keys"] == metrics.types["weir_limit_callers"] == "gauge"
+    assert one.reload({**one.configuration, "limits": {"client": {"key": "ip", "rate": "5/s"}, "new": LIMIT}})
+    metrics = one.metrics()
+    assert 54 <= metrics.sum("weir_limit_callers", limit="client") <= 66, "a reload goes on counting"
+    assert 'weir_limit_keys{limit="new"} 0' in metrics.text
+    assert one.reload({**one.configuration, "limits": {"other": LIMIT}, "routes": [{"match": "/**", "upstream": "api"}]})
+    assert 'limit_keys{limit="client"}' not in one.metrics().text
+
+
 def test_keys_are_what_requests_have_and_nothing_else(fleet, upstream):
     one, _ = start(fleet, upstream)
     for key in ("k%/ü?&=#", "sha256", "a" * 3000):

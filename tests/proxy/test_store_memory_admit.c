@@ -299,6 +299,67 @@ Test(store_memory_admit, a_refusal_leaves_nothing_and_idle_keys_go)
     limit_table_free(table);
 }
 
+/* So many that the table must make room for most of them. */
+Test(store_memory_admit, a_million_invented_keys_neither_fill_the_memory_nor_free_who_is_asked_about,
+     .timeout = 60)
+{
+    enum { INVENTED = 1500000, MOST = 1000000, EACH = 1000 };
+    struct limit_rule daily = {.name = (char[]){"daily"},
+                               .terms = {.algorithm = LIMIT_FIXED_WINDOW,
+                                         .limit = 5,
+                                         .window_us = INT64_C(86400) * SECOND_US,
+                                         .tick_us = 1}};
+    struct limit_table *table = limit_table_new(MOST);
+    struct limit_work work[1];
+    struct limit_state state;
+    int64_t now_us = INT64_C(86400) * SECOND_US;
+    struct limit_charge customer = charge_of(&daily, 255, 1);
+    struct admit_tuple of_customer = {&customer, 1, 5};
+
+    cr_assert_eq(limit_table_decide(table, &of_customer, 0, now_us, work, &state), 5);
+    for (int i = 0; i < INVENTED; i++) {
+        struct limit_charge charge = charge_of(&daily, 0, 1);
+        struct admit_tuple tuple = {&charge, 1, 1};
+        uint64_t spread = (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u;
+
+        memcpy(charge.principal, &spread, sizeof(spread));
+        cr_assert_eq(limit_table_decide(table, &tuple, 0, now_us, work, &state), 1);
+        now_us += 100; /* ten thousand a second */
+        if (i % EACH == 0)
+            cr_assert_eq(limit_table_decide(table, &of_customer, 0, now_us, work, &state), 0,
+                         "who is refused again and again is not forgotten: %d", i);
+    }
+    cr_assert_leq(limit_table_count(table), (size_t)MOST);
+    cr_assert_gt(limit_table_count(table), (size_t)MOST * 9 / 10);
+    cr_assert_eq((size_t)limit_table_keys(table, "daily"), limit_table_count(table));
+    limit_table_free(table);
+}
+
+Test(store_memory_admit, keys_are_counted_by_their_limit)
+{
+    struct limit_table *table = limit_table_new(1600);
+    struct limit_work work[2];
+    struct limit_state states[2];
+
+    cr_assert_eq(limit_table_keys(table, "per_client"), 0);
+    for (int i = 0; i < 20000; i++) {
+        struct limit_charge charges[2] = {charge_of(&per_client, 0, 1), charge_of(&everyone, 0, 1)};
+        struct admit_tuple tuple = {charges, 2, 1};
+        uint64_t spread = (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u;
+
+        memcpy(charges[0].principal, &spread, sizeof(spread));
+        limit_table_decide(table, &tuple, 0, i, work, states);
+        cr_assert_eq((size_t)(limit_table_keys(table, "per_client") + limit_table_keys(table, "everyone")),
+                     limit_table_count(table));
+        if (i == 5)
+            cr_assert(limit_table_keys(table, "per_client") == 6 && limit_table_keys(table, "everyone") == 1);
+    }
+    cr_assert_eq(limit_table_keys(table, "nobody"), 0);
+    limit_table_reset(table, charge_of(&everyone, 0, 1).principal, "everyone");
+    cr_assert_eq(limit_table_keys(table, "everyone"), 0);
+    limit_table_free(table);
+}
+
 Test(store_memory_admit, the_table_is_bounded_whatever_keys_come)
 {
     struct limit_table *table = limit_table_new(1600);

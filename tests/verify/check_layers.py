@@ -43,6 +43,7 @@ MODULES = {
         "object": ["object"],
         "near": ["near", "tag_table", "held_tags"],
         "known_plans": ["known_plans"],
+        "census": ["census"],
         "loop": ["loop", "loop_h2o"],
     },
     ADAPTERS: {
@@ -73,7 +74,7 @@ MODULES = {
         "story": ["story", "exchange", "stage_*", "refresh", "aftermath"],
     },
     PROCESS: {
-        "process": ["main", "commands", "command", "command_*", "errand", "caller_key", "server", "worker", "listener", "listener_*", "reload", "admin", "admin_*"],
+        "process": ["main", "commands", "command", "command_*", "errand", "caller_key", "limit_gauges", "server", "worker", "listener", "listener_*", "reload", "admin", "admin_*"],
     },
 }
 

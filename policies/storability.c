@@ -61,6 +61,8 @@ static enum storability forbid(const struct storing_response *response)
         return UNSTORABLE_SET_COOKIE;
     if (response->varies_on_all)
         return UNSTORABLE_VARY;
+    if (response->is_endless)
+        return UNSTORABLE_ENDLESS;
     return STORABLE;
 }
 
@@ -126,6 +128,7 @@ const char *storability_name(enum storability storability)
     case UNSTORABLE_STATUS:           return "status";
     case UNSTORABLE_PARTIAL:          return "partial";
     case UNSTORABLE_UNTIL_CLOSE:      return "until-close";
+    case UNSTORABLE_ENDLESS:          return "event-stream";
     case UNSTORABLE_MALFORMED:        return "malformed-cache-control";
     case UNSTORABLE_NO_STORE:         return "no-store";
     case UNSTORABLE_PRIVATE:          return "private";
@@ -150,6 +153,7 @@ bool storability_blames_response(enum storability storability)
     case UNSTORABLE_STATUS:
     case UNSTORABLE_PARTIAL:
     case UNSTORABLE_UNTIL_CLOSE:
+    case UNSTORABLE_ENDLESS:
     case UNSTORABLE_MALFORMED:
     case UNSTORABLE_NO_STORE:
     case UNSTORABLE_PRIVATE:
@@ -167,6 +171,26 @@ static bool has(const struct header *headers, size_t count, struct slice name)
     for (size_t i = 0; i < count; i++)
         if (slice_eq(headers[i].name, name))
             return true;
+    return false;
+}
+
+/* Media types whose answers are made while they are read: a rider would be told what is long past, or wait for its own. */
+static bool is_endless(const struct header *headers, size_t count)
+{
+    static const struct slice types[] = {{"text/event-stream", 17}, {"multipart/x-mixed-replace", 25}};
+
+    for (size_t i = 0; i < count; i++) {
+        struct slice type = headers[i].value;
+        const char *parameters = type.len == 0 ? NULL : memchr(type.base, ';', type.len);
+
+        if (!slice_eq(headers[i].name, SLICE("content-type")))
+            continue;
+        if (parameters != NULL)
+            type.len = (size_t)(parameters - type.base);
+        for (size_t j = 0; j < sizeof(types) / sizeof(types[0]); j++)
+            if (slice_eq_nocase(slice_trim(type), types[j]))
+                return true;
+    }
     return false;
 }
 
@@ -189,4 +213,5 @@ void storing_response_read(int status, const struct header *headers, size_t coun
     out->times.received = received;
     out->has_set_cookie = has(headers, count, SLICE("set-cookie"));
     out->varies_on_all = vary_names_all(headers, count);
+    out->is_endless = is_endless(headers, count);
 }

@@ -4,8 +4,8 @@
  * Stricter than the standard where a shared mistake would be expensive. Nothing at all, not even
  * override_origin, stores: 206, 304 or 429; an answer that says private or no-store; one that sets a cookie;
  * one to a request with Authorization, unless it says public, must-revalidate or a valid s-maxage, or the
- * route shared_with_authorization; one with Vary: *; one whose Cache-Control cannot be read. One whose end only a
- * closed connection marks is whole by RFC 9112 section 8, but nobody can tell: it is kept where the upstream says for how
+ * route shared_with_authorization; one with Vary: *; one whose Cache-Control cannot be read; one of events that go
+ * on and on. One whose end only a closed connection marks is whole by RFC 9112 section 8, but nobody can tell: it is kept where the upstream says for how
  * long, and the route does not rule it out. override_origin does win over the response's lifetimes and over no-cache.
  *
  * The route lists the statuses that its ttl may keep, and a 5xx is never among them. A response that says
@@ -32,6 +32,7 @@ struct storing_response {
     bool has_set_cookie;
     bool varies_on_all;  /* Vary: * */
     bool is_until_close; /* framed by the close of the connection */
+    bool is_endless;     /* server-sent events and the like: what it says is over when it has been said */
 };
 
 enum storability {
@@ -45,6 +46,7 @@ enum storability {
     UNSTORABLE_STATUS,
     UNSTORABLE_PARTIAL,
     UNSTORABLE_UNTIL_CLOSE,
+    UNSTORABLE_ENDLESS,
     UNSTORABLE_MALFORMED,
     UNSTORABLE_NO_STORE,
     UNSTORABLE_PRIVATE,

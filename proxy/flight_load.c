@@ -195,22 +195,17 @@ void flight_follow_rule(struct flight *flight, const struct object *rule)
     flight_free(flight);
 }
 
-/* The answer depends on more than the key tells apart. From now on this key holds the rule that says so, which
- * ends the lock on it. */
-static void leave_rule(struct flight *flight, struct slice names)
+/* The answer depends on more than `key` tells apart. From now on that key holds the rule that says so, which
+ * ends the lock on it, and whoever waits for it goes on to a key of his own. */
+static void leave_rule(struct flight *flight, const struct key32 *key, struct object *rule,
+                       const struct lifetimes *lifetimes)
 {
     struct flights *flights = flight->all;
-    struct lifetimes lifetimes;
-    struct object *rule =
-        variant_rule_new(flight->plan, names, flight->epoch, loop_now(flights->loop), &lifetimes);
 
-    timer_cancel(flights->loop, &flight->renew);
-    store_cancel(&flight->renewal);
     if (flight_token_is_set(flight->token) && !flight->is_released)
-        store_fill(flights->store, &flight->plan->key, flight->token, rule, &lifetimes, NULL, NULL);
+        store_fill(flights->store, key, flight->token, rule, lifetimes, NULL, NULL);
     if (flights->store->is_shared)
         near_put(flights->store->near, rule);
-    object_release(&rule);
     flight->token = (struct load_token){0, 0};
     flight->is_released = true;
     flight_keep_stand_in(flight, NULL); /* it may be of another variant */
@@ -229,19 +224,38 @@ static void list_at_its_key(struct flight *flight)
 
 static void on_claimed(void *arg, enum fault fault, const struct lookup_answer *answer);
 
-/* Goes on as the load of its variant, whose lock it asks for while the answer arrives. The epoch stays the one
- * at which the load began. */
+static void ask_for_variant(struct flight *flight)
+{
+    struct lookup_ask ask = {
+        .key = flight->plan->key,
+        .tags = flight->plan->tags,
+        .tag_count = flight->plan->tag_count,
+        .lease_ms = LEASE_MS,
+    };
+
+    flight->call = store_lookup(flight->all->store, &ask, on_claimed, flight);
+}
+
+/* Goes on as the load of its variant, whose lock it asks for while the answer arrives: before it lets go of those
+ * who wait, or one of them would have that lock and load once more. The epoch stays the one at which the load
+ * began. */
 static void move_to_variant(struct flight *flight)
 {
     struct slice names = slice_of(flight->answer.vary, flight->answer.vary_len);
     struct flights *flights = flight->all;
-    struct lookup_ask ask = {
-        .tags = flight->plan->tags, .tag_count = flight->plan->tag_count, .lease_ms = LEASE_MS};
+    struct key32 key = flight->plan->key;
+    struct lifetimes lifetimes;
+    struct object *rule =
+        variant_rule_new(flight->plan, names, flight->epoch, loop_now(flights->loop), &lifetimes);
 
-    leave_rule(flight, names);
+    timer_cancel(flights->loop, &flight->renew);
+    store_cancel(&flight->renewal);
     flight_unlist(flight);
     CHECK(variant_follow(flight->plan, names)); /* has_more */
     flight->is_moved = true;
+    ask_for_variant(flight);
+    leave_rule(flight, &key, rule, &lifetimes);
+    object_release(&rule);
     list_at_its_key(flight);
     for (struct link *at = flight->riders.next, *next; at != &flight->riders; at = next) {
         struct rider *rider = LIST_OWNER(at, struct rider, link);
@@ -253,8 +267,6 @@ static void move_to_variant(struct flight *flight)
         list_leave(&rider->link);
         flight_board_again(flights, rider);
     }
-    ask.key = flight->plan->key;
-    flight->call = store_lookup(flights->store, &ask, on_claimed, flight);
 }
 
 static void end_outdated(struct flight *flight)

@@ -4,6 +4,9 @@ The upstream's answers are held back by the test: whoever is answered meanwhile 
 """
 
 import threading
+import time
+
+import pytest
 
 from weir import Background, together, wait_until
 
@@ -78,3 +81,85 @@ def test_where_the_upstream_fails_the_old_copy_stands_in(fleet, scripted):
         answer = node.get("/thing")
         assert (answer.status, answer.body, answer["x-cache"]) == (200, b"good", "STALE")
         assert "detail=upstream-error" in answer["cache-status"]
+
+
+# ---- how long an old copy may stand in ----
+
+
+def gone(scripted, fields):
+    """Answers each target once, with these fields, and from then on fails as its name says."""
+
+    def script(talk, request):
+        if [each.target for each in talk.upstream.requests].count(request.target) == 1:
+            talk.answer(fields=fields, body=b"good")
+        elif request.target == "/reset":
+            talk.reset()
+        elif request.target == "/silent":
+            talk.wait_closed()
+        else:
+            talk.answer(int(request.target[1:]), body=b"bad")
+
+    return scripted(script, each=True)
+
+
+WAYS_TO_FAIL = ["/reset", "/silent", "/500", "/502", "/503", "/504"]
+AS_ANSWERS_SAY = [{"match": "/**", "cache": {"stale_if_unreachable": "0s"}}]
+
+
+def once(node, target, is_so, what):
+    """The first answer of which that is true."""
+    return wait_until(lambda: next((answer for answer in [node.get(target)] if is_so(answer)), None), what)
+
+
+def test_the_answers_own_stale_if_error_covers_every_way_to_fail(fleet, scripted):
+    """For as long as it says: then the failure is passed on."""
+    upstream = gone(scripted, {"Cache-Control": "max-age=1, stale-if-error=1"})
+    a, b = fleet.start({"servers": [upstream.url], "retries": 0, "first_byte_timeout": "100ms"}, AS_ANSWERS_SAY)
+    for target in WAYS_TO_FAIL:
+        assert a.get(target).body == b"good"
+
+    def fails_in_its_turn(target):
+        stale = once(a, target, lambda answer: answer["x-cache"] != "HIT", "it goes stale")
+        assert (stale.status, stale.body, stale["x-cache"]) == (200, b"good", "STALE"), target
+        failed = once(b, target, lambda answer: answer.status != 200, "its time is over")
+        assert failed.status in (500, 502, 503, 504)
+
+    together([lambda target=target: fails_in_its_turn(target) for target in WAYS_TO_FAIL])
+
+
+def test_an_upstream_that_is_not_there_any_more_is_covered_too(fleet, scripted):
+    upstream = gone(scripted, {"Cache-Control": "max-age=1, stale-if-error=60"})
+    a, b = fleet.start(upstream.url, AS_ANSWERS_SAY)
+    assert a.get("/thing").body == b"good"
+    upstream.close()
+    stale = once(a, "/thing", lambda answer: answer["x-cache"] != "HIT", "it goes stale")
+    assert (stale.status, stale.body, stale["x-cache"]) == (200, b"good", "STALE")
+    assert b.get("/thing").body == b"good"
+
+
+@pytest.mark.parametrize("directive", ["must-revalidate", "proxy-revalidate"])
+def test_what_must_be_revalidated_is_never_served_stale(fleet, scripted, directive):
+    """Whatever the route would allow: the failure is passed on."""
+    upstream = gone(scripted, {"Cache-Control": f"max-age=1, {directive}, stale-if-error=60, stale-while-revalidate=60"})
+    routes = [{"match": "/**", "cache": {"stale_if_error": "1h", "stale_while_revalidate": "1h"}}]
+    nodes = fleet.start({"servers": [upstream.url], "retries": 0}, routes)
+    assert nodes[0].get("/reset").body == b"good"
+    failed = once(nodes[0], "/reset", lambda answer: answer["x-cache"] != "HIT", "it is stale")
+    assert failed.status in (502, 504)
+    assert nodes[1].get("/reset").status in (502, 504)
+
+
+def test_a_refresh_that_always_fails_is_backed_off_and_the_copy_ends_at_its_time(fleet, scripted):
+    """Under steady traffic: about one try a second, and none of them takes the copy's place or prolongs it."""
+    upstream = gone(scripted, {"Cache-Control": "max-age=1, stale-while-revalidate=2"})
+    nodes = fleet.start({"servers": [upstream.url], "retries": 0}, AS_ANSWERS_SAY)
+    assert nodes[0].get("/503").body == b"good"
+    began, served = time.monotonic(), 0
+    while (answer := nodes[served % 2].get("/503")).status == 200:
+        assert answer.body == b"good"
+        served += 1
+        assert time.monotonic() - began < 60, "it ends"
+    tries_at_most = 2 + (time.monotonic() - began)
+    assert answer.status in (502, 503)
+    assert served > 10, "it was about something"
+    assert 2 <= len(upstream.requests) <= 1 + tries_at_most

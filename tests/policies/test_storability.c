@@ -65,6 +65,33 @@ static void expect_all(const struct row *rows, size_t count, const struct cachin
 }
 #define EXPECT_ALL(rows, rule) expect_all(rows, sizeof(rows) / sizeof(rows[0]), rule)
 
+Test(storability, what_is_made_while_it_is_read_is_never_kept)
+{
+    static const struct row rows[] = {
+        {.why = "events",
+         .answered = {H("cache-control", "max-age=60"), H("content-type", "text/event-stream")},
+         .want = UNSTORABLE_ENDLESS},
+        {.why = "with parameters, in capitals",
+         .answered = {H("cache-control", "max-age=60"),
+                      H("content-type", "Text/Event-Stream ; charset=utf-8")},
+         .want = UNSTORABLE_ENDLESS},
+        {.why = "pictures that replace each other",
+         .answered = {H("cache-control", "public, max-age=60"),
+                      H("content-type", "multipart/x-mixed-replace;boundary=x")},
+         .want = UNSTORABLE_ENDLESS},
+        {.why = "a type that only begins like it",
+         .answered = {H("cache-control", "max-age=60"), H("content-type", "text/event-stream-log")},
+         .want = STORABLE},
+        {.why = "a type that speaks of it",
+         .answered = {H("cache-control", "max-age=60"),
+                      H("content-type", "text/plain; about=text/event-stream")},
+         .want = STORABLE},
+    };
+
+    EXPECT_ALL(rows, &plain);
+    cr_expect(storability_blames_response(UNSTORABLE_ENDLESS), "the next one goes on and on, too");
+}
+
 Test(storability, of_requests_only_a_plain_get_fills_the_cache)
 {
     static const struct row rows[] = {

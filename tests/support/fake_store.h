@@ -28,6 +28,7 @@ struct fake_call {
     const struct hold_settlement *settlements; /* likewise */
     size_t count, soft_count;                  /* of tuples, settlements or tags */
     struct load_token token;                   /* a lookup's `waited` */
+    struct key32 key;                          /* of a lookup or fill */
     struct object *object;
     struct lifetimes lifetimes;
     enum release_reason why;
@@ -80,6 +81,7 @@ static inline struct store_call *fake_lookup(struct store *store, const struct l
     struct fake_call *call = fake_call_new(store, FAKE_LOOKUP, arg);
 
     call->done.lookup = done;
+    call->key = ask->key;
     call->token = ask->waited;
     return &call->call;
 }
@@ -90,7 +92,7 @@ static inline struct store_call *fake_fill(struct store *store, const struct key
 {
     struct fake_call *call = fake_call_new(store, FAKE_FILL, arg);
 
-    (void)key;
+    call->key = *key;
     call->done.fill = done;
     call->token = token;
     call->object = object_hold(object);

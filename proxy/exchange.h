@@ -9,7 +9,7 @@
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
  *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
  *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
- *   refused   by a limit: the stored copy, or a refusal after all     stage_refused.c
+ *   refused   by a limit: the stored copy, its turn later, or 429     stage_refused.c, stage_hold.c
  *   refuse    our own answers                                         stage_refuse.c
  *   account   one log line and the counters, whatever happened        stage_account.c
  *
@@ -32,6 +32,7 @@
 #include "reuse.h"
 #include "story.h"
 #include "stream.h"
+#include "waits.h"
 
 enum stage {
     STAGE_BORN,
@@ -73,7 +74,10 @@ struct exchange {
     struct limit_request
         *bill; /* of limits that count misses: to be paid before the upstream is asked; NULL: none */
     const struct limit_request *refusal; /* which of the two was refused; NULL: none */
-    struct plan_request *plans;          /* NULL: no charge depends on a plan */
+    struct waiter waiter;                /* while it is held, by: */
+    struct limit_request *held;
+    const struct limit_rule *held_by;
+    struct plan_request *plans; /* NULL: no charge depends on a plan */
 
     /* lookup, fetch */
     struct reuse_wish wish;
@@ -91,7 +95,7 @@ struct exchange {
     struct slice *change_tags;                  /* what the request invalidates, if it comes about */
     size_t change_tag_count, soft_change_count; /* the first are invalidated softly */
     struct invalidation *invalidation;
-    bool is_cache_route;
+    bool is_cache_route, goes_alone;
     bool is_judged, passes_cache; /* by passes_cache_by() */
     const char *passing_why;      /* a token for Cache-Status, or NULL */
 
@@ -114,6 +118,7 @@ struct exchange {
 
     /* account */
     int64_t began_us, upstream_us;
+    int64_t held_us;   /* until a limit let it pass, in all */
     int64_t opened_us; /* from the request to its tunnel */
     int status;
     int64_t body_bytes, received_bytes; /* the latter: through a tunnel */
@@ -133,7 +138,9 @@ void move_to(struct exchange *exchange, enum stage stage);
 void stage_identify(struct exchange *exchange);
 struct objection charge_limits(struct exchange *exchange); /* fills exchange->limits.charges */
 void stage_limit(struct exchange *exchange);
+void ask_limits(struct exchange *exchange);
 void stage_lookup(struct exchange *exchange);
+void look_up_again(struct exchange *exchange); /* it could not pay for what it found missing */
 /* For a copy without taking the right to load it. `done` may run inside this call, and may end the exchange. */
 void look_for_copy(struct exchange *exchange, look_done *done);
 void deliver_copy(struct exchange *exchange, struct object *copy /* taken */);
@@ -154,6 +161,11 @@ void stage_account(struct exchange *exchange);
 
 /* `by`, one of the exchange's own requests to the limiter, was not admitted: what follows. */
 void stage_refused(struct exchange *exchange, struct limit_request *by);
+/* Its client waits until its turn comes to ask `request` of the limiter again. stage_hold: it was refused. hold_behind: it was not asked yet, and finds
+ * others in line; false: none, so ask. False: it is not held. */
+bool stage_hold(struct exchange *exchange, struct limit_request *request);
+bool hold_behind(struct exchange *exchange, struct limit_request *request);
+void hold_no_longer(struct exchange *exchange); /* it passed, or is told, or is gone; fine when not held */
 void refuse_by_limit(struct exchange *exchange, const struct limit_request *by);
 void refuse_objection(struct exchange *exchange, const struct objection *objection);
 void refuse_fault(struct exchange *exchange, enum fault fault);

@@ -55,6 +55,9 @@ struct rider {
     struct limit_request *
         bill; /* says what came of paying the plan's charges, if this rider was asked to; NULL where there are none */
     bool wants_part; /* of a whole that will not be stored it would rather not read all */
+    void (*paid)(
+        void *
+            arg); /* it has paid, and will be told more once there is more to tell; or NULL. Must not end it */
     void (*landed)(void *arg);
     void (*informed)(void *arg,
                      const struct origin_response *interim); /* forerunners of what its plan loads; or NULL */

@@ -75,6 +75,13 @@ static void end_unpaid(struct flight *flight)
 
 /* ---- asking ---- */
 
+static void tell_paid(struct rider *rider, const struct limit_request *bill)
+{
+    limit_request_copy_ruling(rider->bill, bill);
+    if (rider->paid != NULL)
+        rider->paid(rider->arg);
+}
+
 static void on_decided(void *arg)
 {
     struct flight *flight = arg;
@@ -82,7 +89,7 @@ static void on_decided(void *arg)
 
     if (flight->bill.ruling == RULING_ADMITTED) {
         if (flight->leader != NULL)
-            limit_request_copy_ruling(flight->leader->bill, &flight->bill);
+            tell_paid(flight->leader, &flight->bill);
         flight_start_load(flight);
         return;
     }

@@ -215,14 +215,10 @@ static void name_refusing(struct limit_request *request)
     struct verdict verdict;
 
     for (size_t i = 0; i < request->charge_count; i++) {
-        const struct limit_state *state = &request->states[i];
-
         if (!request->has_state[i])
             continue;
         places[count] = i;
-        standings[count++] =
-            (struct limit_standing){limit_capacity(request->charges[i].terms), state->available,
-                                    state->retry_after_us, state->never, state->is_unforeseen};
+        standings[count++] = limit_request_standing(request, i);
     }
     CHECK(count > 0); /* a request without limits is never refused by one */
     verdict = verdict_reach(standings, count);
@@ -544,6 +540,25 @@ void limiter_ask(struct limiter *limiter, struct limit_request *request)
         list_append(&limiter->gathering, &request->link);
     }
     loop_defer(limiter->loop, &limiter->flush);
+}
+
+struct limit_standing limit_request_standing(const struct limit_request *request, size_t i)
+{
+    const struct limit_state *state = &request->states[i];
+
+    return (struct limit_standing){limit_capacity(request->charges[i].terms), state->available,
+                                   state->retry_after_us, state->never, state->is_unforeseen};
+}
+
+int64_t limit_request_wait_us(const struct limit_request *request)
+{
+    struct limit_standing standings[LIMITS_PER_REQUEST];
+    size_t count = 0;
+
+    for (size_t i = 0; i < request->charge_count; i++)
+        if (request->has_state[i])
+            standings[count++] = limit_request_standing(request, i);
+    return verdict_reach(standings, count).retry_after_us;
 }
 
 void limit_request_copy_ruling(struct limit_request *to, const struct limit_request *from)

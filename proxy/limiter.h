@@ -14,6 +14,7 @@
 #include "list.h"
 #include "site.h"
 #include "store.h"
+#include "verdict.h"
 
 struct limiter;
 
@@ -49,6 +50,11 @@ struct limit_request {
     size_t tuple;
     int64_t place;
 };
+
+/* Of a request that was decided: where its i-th limit stands, if has_state[i]; and the longest wait that the limits which refuse it named, 0: none
+ * did. */
+struct limit_standing limit_request_standing(const struct limit_request *request, size_t i);
+int64_t limit_request_wait_us(const struct limit_request *request);
 
 /* What was decided of `from`, for one with the same charges. */
 void limit_request_copy_ruling(struct limit_request *to, const struct limit_request *from);

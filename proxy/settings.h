@@ -93,6 +93,7 @@ struct limit_rule {
     enum limit_mode mode;
     enum limit_counting counts;
     enum when_refused when_refused;
+    int64_t max_wait_ms; /* with WAIT_FOR_IT */
     size_t index;
 };
 

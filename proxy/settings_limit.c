@@ -25,7 +25,7 @@ static const struct choice algorithms[] = {
 static const struct choice countings[] = {
     {"requests", COUNT_REQUESTS, false}, {"misses", COUNT_MISSES, false}, {NULL, 0, false}};
 static const struct choice refusals[] = {
-    {"refuse", REFUSE, false}, {"stale", GIVE_STORED, false}, {"wait", WAIT_FOR_IT, true}, {NULL, 0, false}};
+    {"refuse", REFUSE, false}, {"stale", GIVE_STORED, false}, {"wait", WAIT_FOR_IT, false}, {NULL, 0, false}};
 static const struct choice failures[] = {{"local", FAILURE_LOCAL, false},
                                          {"open", FAILURE_OPEN, false},
                                          {"closed", FAILURE_CLOSED, false},
@@ -101,9 +101,11 @@ static const struct setting limit_rows[] = {
      .means =
          "What a request over the limit gets: 429, the stored copy where there is one, or its turn later."},
     {.key = "max_wait",
-     .type = SETTING_LATER,
-     .shape = "a duration",
-     .means = "How long a request may be held."},
+     .type = SETTING_DURATION,
+     .offset = LIMIT(max_wait_ms),
+     .least = "1ms",
+     .most = "1m",
+     .means = "With when_refused: wait, and required there: how long a request is held at most."},
     {.key = "cost",
      .type = SETTING_OWN,
      .read = read_limit_cost,
@@ -146,6 +148,25 @@ static bool is_known_algorithm(const struct node *node)
     return false;
 }
 
+static void check_wait(struct draft *draft, const struct node *node, const struct limit_rule *rule)
+{
+    const struct node *when = node_member(node, "when_refused"), *max_wait = node_member(node, "max_wait");
+
+    if (rule->when_refused == WAIT_FOR_IT && max_wait == NULL)
+        complain_value(draft->complaints, when, "wait needs max_wait, which says how long at most");
+    else if (rule->when_refused != WAIT_FOR_IT && max_wait != NULL)
+        complain_key(draft->complaints, max_wait, "is for when_refused: wait only");
+}
+
+/* A load outlives the request that pays for it: nobody would be there to give back what it holds. */
+static void check_counts(struct draft *draft, const struct node *node, const struct limit_rule *rule)
+{
+    if (rule->counts == COUNT_MISSES && rule->terms.lease_us > 0)
+        complain_value(
+            draft->complaints, node_member(node, "counts"),
+            "misses is for limits that charge for good, not for units that are held until the request ends");
+}
+
 /* What the keys mean together depends on the algorithm: one that this release does not have was refused
  * already. */
 static void check_limit(struct draft *draft, const struct node *node, struct limit_rule *rule)
@@ -163,6 +184,8 @@ static void check_limit(struct draft *draft, const struct node *node, struct lim
         check_limit_plans(draft, node, &as_written, rule);
     }
     check_limit_cost(draft, node_member(node, "cost"), rule);
+    check_wait(draft, node, rule);
+    check_counts(draft, node, rule);
 }
 
 void read_limits(struct draft *draft, const struct node *node, void *into)

@@ -31,6 +31,10 @@ struct upstream_figures {
     lazy_id tunnels, tunnel_bytes_down, tunnel_bytes_up;
 };
 
+struct wait_figures {
+    lazy_id waiting, waited;
+};
+
 struct site {
     int refs;
     struct loop *loop;
@@ -41,7 +45,8 @@ struct site {
     struct route_figures *routes; /* one more than there are routes: the last is "none" */
     struct upstream_figures *upstreams;
     lazy_id (*limits)[LIMIT_OUTCOMES], *unknown_plans;
-    struct census **censuses; /* of the limits */
+    struct census **censuses;   /* of the limits */
+    struct wait_figures *waits; /* of each limit */
     lazy_id degraded[DEGRADED_WHATS];
 };
 
@@ -96,6 +101,7 @@ static void site_close(void *arg)
     free(site->origins);
     free(site->upstreams);
     free(site->limits);
+    free(site->waits);
     free(site->unknown_plans);
     free(site->censuses);
     free(site->routes);
@@ -116,6 +122,7 @@ struct site *site_new(struct loop *loop, struct resolver *resolver, struct setti
     site->origins = must_alloc((settings->upstream_count + 1) * sizeof(*site->origins));
     site->upstreams = must_alloc((settings->upstream_count + 1) * sizeof(*site->upstreams));
     site->limits = must_alloc((settings->limit_count + 1) * sizeof(*site->limits));
+    site->waits = must_alloc((settings->limit_count + 1) * sizeof(*site->waits));
     site->unknown_plans = must_alloc((settings->limit_count + 1) * sizeof(*site->unknown_plans));
     site->censuses = must_alloc((settings->limit_count + 1) * sizeof(*site->censuses));
     for (size_t i = 0; i < settings->limit_count; i++)
@@ -224,6 +231,7 @@ static const char *limit_outcome_name(enum limit_outcome outcome)
     case LIMIT_SHADOW_REFUSED: return "shadow_refused";
     case LIMIT_FAST_DENIED: return "fast_denied";
     case LIMIT_GAVE_STORED: return "gave_stored";
+    case LIMIT_HELD: return "held";
     case LIMIT_OUTCOMES: break;
     }
     CHECK(!"a limit outcome is one of its own values");
@@ -244,6 +252,16 @@ void site_note_caller(struct site *site, const struct limit_rule *limit, const u
 void site_count_unknown_plan(struct site *site, const struct limit_rule *limit)
 {
     count(site, &site->unknown_plans[limit->index], STATS_unknown_plans, limit->name, NULL, 1);
+}
+
+void site_count_waiting(struct site *site, const struct limit_rule *limit, int64_t n)
+{
+    count(site, &site->waits[limit->index].waiting, STATS_held_requests, limit->name, NULL, n);
+}
+
+void site_observe_wait(struct site *site, const struct limit_rule *limit, int64_t us)
+{
+    observe(site, &site->waits[limit->index].waited, STATS_held_duration, limit->name, us);
 }
 
 static const char *degraded_name(enum degraded_what what)

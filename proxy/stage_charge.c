@@ -233,6 +233,7 @@ struct objection charge_limits(struct exchange *exchange)
     };
 
     exchange->limits.site = exchange->site;
+    exchange->limits.is_tentative = true; /* a copy may be given, or its turn come */
     for (size_t i = 0; i < route->limit_count && objection.limit == NULL; i++)
         objection = charge_or_count(&charging, &route->limits[i]);
     json_body_free(&charging.body);

@@ -22,6 +22,7 @@ static void on_decided(void *arg)
 
     switch (exchange->limits.ruling) {
     case RULING_ADMITTED:
+        hold_no_longer(exchange);
         move_to(exchange, STAGE_LOOKING);
         stage_lookup(exchange);
         return;
@@ -29,6 +30,13 @@ static void on_decided(void *arg)
     case RULING_TOO_COSTLY:
     case RULING_UNAVAILABLE: stage_refused(exchange, &exchange->limits); return;
     }
+}
+
+void ask_limits(struct exchange *exchange)
+{
+    exchange->limits.decided = on_decided;
+    exchange->limits.arg = exchange;
+    limiter_ask(exchange->story->limiter, &exchange->limits);
 }
 
 static void decide(void *arg)
@@ -41,9 +49,8 @@ static void decide(void *arg)
         stage_lookup(exchange);
         return;
     }
-    exchange->limits.decided = on_decided;
-    exchange->limits.arg = exchange;
-    limiter_ask(exchange->story->limiter, &exchange->limits);
+    if (!hold_behind(exchange, &exchange->limits))
+        ask_limits(exchange);
 }
 
 /* Also the plans of what is to be paid later, before the upstream is asked: by then they are known. */
@@ -68,8 +75,7 @@ static size_t add_standings(const struct limit_request *request, struct ratelimi
 
         if (!request->has_state[i])
             continue;
-        standings[count] = (struct limit_standing){limit_capacity(charge->terms), state->available,
-                                                   state->retry_after_us, state->never, state->is_unforeseen};
+        standings[count] = limit_request_standing(request, i);
         items[count] = (struct ratelimit_item){.name = slice_text(charge->rule->name),
                                                .limit = limit_capacity(charge->terms),
                                                .window_us = limit_period_us(charge->terms),

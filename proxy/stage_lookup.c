@@ -148,6 +148,7 @@ static void go_alone(struct exchange *exchange, enum cache_forward forward, cons
     exchange->result = CACHE_BYPASS;
     exchange->forward = forward;
     exchange->cache_detail = detail;
+    exchange->goes_alone = true;
     stage_pay(exchange);
 }
 
@@ -203,6 +204,11 @@ static void deliver_landed(struct exchange *exchange, struct rider *rider)
     stage_deliver_object(exchange, rider->object);
 }
 
+static void on_paid(void *arg)
+{
+    hold_no_longer(arg);
+}
+
 static void on_landed(void *arg)
 {
     struct exchange *exchange = arg;
@@ -214,6 +220,8 @@ static void on_landed(void *arg)
     if (rider->is_refused &&
         rider->outcome != BOARDING_REFUSED) /* another one paid: nothing was refused to this one */
         memset(exchange->bill->has_state, 0, sizeof(exchange->bill->has_state));
+    if (rider->outcome != BOARDING_REFUSED && rider->outcome != BOARDING_ALONE)
+        hold_no_longer(exchange); /* there was nothing to pay */
     switch (rider->outcome) {
     case BOARDING_OBJECT: deliver_landed(exchange, rider); return;
     case BOARDING_STREAM:
@@ -241,9 +249,15 @@ static void board(struct exchange *exchange)
     exchange->rider.bill = exchange->bill;
     exchange->rider.wants_part = exchange->range.base != NULL;
     exchange->rider.landed = on_landed;
+    exchange->rider.paid = on_paid;
     exchange->rider.informed = stage_inform;
     exchange->rider.arg = exchange;
     flight_board(exchange->story->flights, &exchange->rider);
+}
+
+void look_up_again(struct exchange *exchange)
+{
+    board(exchange);
 }
 
 void deliver_copy(struct exchange *exchange, struct object *object)

@@ -13,7 +13,10 @@ static void on_decided(void *arg)
     struct exchange *exchange = arg;
 
     switch (exchange->bill->ruling) {
-    case RULING_ADMITTED: fetch(exchange); return;
+    case RULING_ADMITTED:
+        hold_no_longer(exchange);
+        fetch(exchange);
+        return;
     case RULING_REFUSED:
     case RULING_TOO_COSTLY:
     case RULING_UNAVAILABLE: stage_refused(exchange, exchange->bill); return;

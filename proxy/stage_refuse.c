@@ -58,16 +58,13 @@ static size_t violated_names(const struct limit_request *by, struct slice *names
     size_t violated = 0, count = 0;
 
     for (size_t i = 0; i < by->charge_count; i++) {
-        const struct limit_rule *rule = by->charges[i].rule;
-        const struct limit_state *state = &by->states[i];
-        struct limit_standing standing = {limit_capacity(by->charges[i].terms), state->available,
-                                          state->retry_after_us, state->never, state->is_unforeseen};
+        struct limit_standing standing = limit_request_standing(by, i);
 
         if (!by->has_state[i])
             continue;
         standings[count++] = standing;
         if (limit_refuses(&standing))
-            names[violated++] = slice_text(rule->name);
+            names[violated++] = slice_text(by->charges[i].rule->name);
     }
     *standing_count = count;
     return violated;

@@ -1,5 +1,5 @@
 /* Refused: a limit did not let a request pass; what does it get? What `when_refused` of those says that refused it: the stored copy, where
- * there is one that may be given, or else the refusal. */
+ * there is one that may be given; its turn, later; or else the refusal. */
 #include "exchange.h"
 
 static enum when_refused resort_of(const struct limit_request *by)
@@ -12,14 +12,10 @@ static enum when_refused resort_of(const struct limit_request *by)
         RULING_REFUSED) /* that it costs too much, or cannot be decided, is for no copy to hide */
         return REFUSE;
     for (size_t i = 0; i < by->charge_count; i++) {
-        const struct limit_state *state = &by->states[i];
-
         if (!by->has_state[i])
             continue;
         whens[count] = by->charges[i].rule->when_refused;
-        standings[count++] =
-            (struct limit_standing){limit_capacity(by->charges[i].terms), state->available,
-                                    state->retry_after_us, state->never, state->is_unforeseen};
+        standings[count++] = limit_request_standing(by, i);
     }
     return verdict_resort(standings, whens, count);
 }
@@ -48,8 +44,16 @@ void stage_refused(struct exchange *exchange, struct limit_request *by)
     exchange->refusal = by;
     exchange->has_result = false;
     switch (resort_of(by)) {
-    case GIVE_STORED: look_for_copy(exchange, on_copy); return;
+    case GIVE_STORED:
+        hold_no_longer(exchange);
+        look_for_copy(exchange, on_copy);
+        return;
     case WAIT_FOR_IT:
-    case REFUSE: refuse_by_limit(exchange, by); return;
+        if (stage_hold(exchange, by))
+            return;
+        break;
+    case REFUSE: break;
     }
+    hold_no_longer(exchange);
+    refuse_by_limit(exchange, by);
 }

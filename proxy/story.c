@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "planner.h"
 #include "principals.h"
+#include "waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
     story->invalidator = invalidator_new(loop, store, stats);
     story->aftermaths = aftermaths_new(story->invalidator);
     story->principals = principals_new();
+    story->waits = waits_new(loop);
     store->on_wake = on_wake;
     store->on_wake_arg = story;
     return story;
@@ -54,6 +56,11 @@ void story_use_journal(struct story *story, struct journal *journal)
 bool story_is_recorded(const struct story *story)
 {
     return invalidator_kept(story->invalidator) == 0;
+}
+
+void story_drain(struct story *story)
+{
+    waits_end(story->waits);
 }
 
 bool story_is_quiet(const struct story *story)
@@ -77,6 +84,7 @@ void story_free(struct story *story)
     aftermaths_free(story->aftermaths);
     invalidator_free(story->invalidator);
     principals_free(story->principals);
+    waits_free(story->waits);
     story->store->ops->free(story->store);
     if (story->fallback != NULL)
         story->fallback->ops->free(story->fallback);

@@ -205,6 +205,7 @@ static void on_drain(struct letter *letter, void *arg)
     worker->is_draining = true;
     front_stop_listening(worker->front);
     front_drain(worker->front);
+    story_drain(worker->story);
     timer_init(&worker->deadline, on_deadline, worker);
     timer_start(worker->loop, &worker->deadline,
                 mono_after(loop_now(worker->loop), site_settings(worker->story->site)->drain_timeout_ms));

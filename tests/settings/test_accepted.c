@@ -564,3 +564,22 @@ Test(accepted, a_route_may_say_its_own_cost_of_a_limit)
     cr_expect_eq(s->limits[1].cost, 1, "what a route says is of that route");
     settings_release(&s);
 }
+
+Test(accepted, what_is_counted_and_what_the_refused_get)
+{
+    struct settings *s = accepted(
+        "limits:\n"
+        "  plain: {key: ip, rate: 1/s}\n"
+        "  loads: {key: ip, rate: 1/s, counts: misses, when_refused: stale}\n"
+        "  held: {key: ip, rate: 1/s, counts: requests, when_refused: wait, max_wait: 1500ms}\n" UPSTREAM
+            ROUTE);
+
+    cr_expect_eq(s->limits[0].counts, COUNT_REQUESTS);
+    cr_expect_eq(s->limits[0].when_refused, REFUSE);
+    cr_expect_eq(s->limits[1].counts, COUNT_MISSES);
+    cr_expect_eq(s->limits[1].when_refused, GIVE_STORED);
+    cr_expect_eq(s->limits[2].counts, COUNT_REQUESTS);
+    cr_expect_eq(s->limits[2].when_refused, WAIT_FOR_IT);
+    cr_expect_eq(s->limits[2].max_wait_ms, 1500);
+    settings_release(&s);
+}

@@ -65,6 +65,7 @@ MODULES = {
         "cache": ["cache", "cache_*"],
         "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant"],
         "stream": ["stream"],
+        "waits": ["waits"],
         "invalidator": ["invalidator"],
         "upstream": ["upstream"],
         "site": ["site"],

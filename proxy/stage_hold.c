@@ -1,0 +1,87 @@
+/* Hold: a request that a limit refused waits for its turn to ask again, its client connected and charged nothing. */
+#include "exchange.h"
+#include "clock.h"
+#include "verdict.h"
+
+static void on_turn(void *arg)
+{
+    struct exchange *exchange = arg;
+
+    exchange->refusal = NULL;
+    if (exchange->held == &exchange->limits)
+        ask_limits(exchange);
+    else if (exchange->goes_alone)
+        stage_pay(exchange);
+    else
+        look_up_again(exchange); /* somebody may have loaded it meanwhile */
+}
+
+static void begin(struct exchange *exchange, struct limit_request *request, const struct limit_rule *rule)
+{
+    if (exchange->held_by == rule)
+        return;
+    if (exchange->held_by != NULL)
+        site_count_waiting(exchange->site, exchange->held_by, -1);
+    else
+        exchange->held_us -= clock_mono_us();
+    exchange->held = request;
+    exchange->held_by = rule;
+    site_count_waiting(exchange->site, rule, 1);
+    site_count_limit(exchange->site, rule, LIMIT_HELD);
+}
+
+void hold_no_longer(struct exchange *exchange)
+{
+    if (exchange->held_by == NULL)
+        return;
+    waits_leave(exchange->story->waits, &exchange->waiter);
+    exchange->held_us += clock_mono_us();
+    site_count_waiting(exchange->site, exchange->held_by, -1);
+    site_observe_wait(exchange->site, exchange->held_by, exchange->held_us);
+    exchange->held_by = NULL;
+    exchange->held = NULL;
+}
+
+/* Of the limits that refuse and let wait, the one whose wait is longest; among those that know none, the first. */
+static const struct limit_charge *charge_to_wait_for(const struct limit_request *request)
+{
+    const struct limit_charge *longest = NULL;
+    int64_t longest_us = -1;
+
+    for (size_t i = 0; i < request->charge_count; i++) {
+        struct limit_standing standing = limit_request_standing(request, i);
+
+        if (request->has_state[i] && limit_refuses(&standing) && standing.retry_after_us > longest_us &&
+            request->charges[i].rule->when_refused == WAIT_FOR_IT) {
+            longest = &request->charges[i];
+            longest_us = standing.retry_after_us;
+        }
+    }
+    return longest;
+}
+
+bool stage_hold(struct exchange *exchange, struct limit_request *request)
+{
+    const struct limit_charge *charge = charge_to_wait_for(request);
+
+    exchange->waiter.turn = on_turn;
+    exchange->waiter.arg = exchange;
+    if (charge == NULL ||
+        !waits_stay(exchange->story->waits, &exchange->waiter, charge, limit_request_wait_us(request)))
+        return false;
+    begin(exchange, request, charge->rule);
+    return true;
+}
+
+bool hold_behind(struct exchange *exchange, struct limit_request *request)
+{
+    const struct limit_charge *charge =
+        waits_find_line(exchange->story->waits, request->charges, request->charge_count);
+
+    exchange->waiter.turn = on_turn;
+    exchange->waiter.arg = exchange;
+    if (charge == NULL || !waits_join(exchange->story->waits, &exchange->waiter, charge))
+        return false;
+    begin(exchange, request, charge->rule);
+    return true;
+}

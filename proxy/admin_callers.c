@@ -3,15 +3,15 @@
  *   GET PUT DELETE  /api/clients/KEY[?limit=NAME]         its plan
  *   GET DELETE      /api/limits/LIMIT/KEY...[?by=ip|shared]  its state, and the end of it
  *
- * A key is percent-encoded; one of several parts is as many segments of the path. It is in no answer and no log.
+ * A key is percent-encoded; one of several parts is as many parts of the path. It is in no answer and no log.
  */
 #include "admin_parts.h"
 #include "caller_key.h"
-#include "http_char.h"
+#include "path_parts.h"
 
 #include <json-c/json.h>
 
-enum { MOST_SEGMENTS = LIMIT_KEY_MAX_PARTS + 1 /* and the limit's name */ };
+enum { MOST_PARTS = LIMIT_KEY_MAX_PARTS + 1 /* and the limit's name */ };
 
 struct caller_request { /* in the client's memory */
     struct admin_request *request;
@@ -35,46 +35,14 @@ void admin_leave_caller(struct admin_request *request)
 
 /* ---- words of the target ---- */
 
-/* What %XX stands for, in the client's memory. False: an escape that is none. */
-static bool decode(struct client_request *client, struct slice text, struct slice *out)
+/* NULL, or what is wrong. The parts are in the client's memory. */
+static const char *read_parts(struct client_request *client, struct slice path, struct slice *out,
+                              size_t *count)
 {
-    char *room = client_alloc(client, text.len + 1);
-    size_t len = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        int high, low;
-
-        if (text.base[i] != '%') {
-            room[len++] = text.base[i];
-            continue;
-        }
-        high = i + 2 < text.len ? hex_value(text.base[i + 1]) : -1;
-        low = i + 2 < text.len ? hex_value(text.base[i + 2]) : -1;
-        if (high < 0 || low < 0)
-            return false;
-        room[len++] = (char)(high << 4 | low);
-        i += 2;
-    }
-    *out = slice_of(room, len);
-    return true;
-}
-
-/* The segments behind the prefix, decoded. NULL, or what is wrong. */
-static const char *read_segments(struct client_request *client, struct slice path, struct slice *out,
-                                 size_t *count)
-{
-    *count = 0;
-    while (path.len > 0) {
-        const char *slash = memchr(path.base, '/', path.len);
-        size_t len = slash == NULL ? path.len : (size_t)(slash - path.base);
-
-        if (*count == MOST_SEGMENTS)
-            return "The path has more parts than any limit's key.";
-        if (!decode(client, slice_of(path.base, len), &out[(*count)++]))
-            return "A % in the path is not followed by two hexadecimal digits.";
-        path = slash == NULL ? slice_of(NULL, 0) : slice_of(slash + 1, path.len - len - 1);
-    }
-    return NULL;
+    *count = path_parts(path, client_alloc(client, path.len + 1), out, MOST_PARTS);
+    if (*count == PATH_PARTS_MANY)
+        return "The path has more parts than any limit's key.";
+    return *count == PATH_PARTS_BAD ? "A % in the path is not followed by two hexadecimal digits." : NULL;
 }
 
 /* ?NAME=VALUE, or base NULL. Values that are asked for here need no escapes. */
@@ -195,7 +163,7 @@ static void set_plan(struct caller_request *caller)
         write_plan(caller);
 }
 
-static void route_client(struct caller_request *caller, const struct slice *segments, size_t count)
+static void route_client(struct caller_request *caller, const struct slice *parts, size_t count)
 {
     struct client_request *client = caller->request->client;
     const struct request_head *head = client_head(client);
@@ -206,7 +174,7 @@ static void route_client(struct caller_request *caller, const struct slice *segm
         admin_refuse(client, 404, "unknown_limit", flaw);
     else if (count > 1)
         admin_refuse(client, 400, "bad_key", "A caller is named by one part, in which / is written %2F.");
-    else if ((flaw = caller_of_plan(caller->rule, count == 0 ? slice_of(NULL, 0) : segments[0],
+    else if ((flaw = caller_of_plan(caller->rule, count == 0 ? slice_of(NULL, 0) : parts[0],
                                     caller->principal)) != NULL)
         admin_refuse(client, 400, "bad_key", flaw);
     else if (slice_eq(head->method, SLICE("GET")))
@@ -336,7 +304,7 @@ static const char *find_caller(struct caller_request *caller, struct slice by, c
     return flaw;
 }
 
-static void route_limit(struct caller_request *caller, const struct slice *segments, size_t count)
+static void route_limit(struct caller_request *caller, const struct slice *parts, size_t count)
 {
     struct client_request *client = caller->request->client;
     const struct request_head *head = client_head(client);
@@ -345,12 +313,12 @@ static void route_limit(struct caller_request *caller, const struct slice *segme
     bool is_reset = slice_eq(head->method, SLICE("DELETE"));
     const char *flaw;
 
-    caller->rule = count == 0 ? NULL : limit_named(caller->settings, segments[0]);
+    caller->rule = count == 0 ? NULL : limit_named(caller->settings, parts[0]);
     if (caller->rule == NULL) {
         admin_refuse(client, 404, "unknown_limit", "The configuration has no limit of this name.");
         return;
     }
-    flaw = find_caller(caller, parameter(head->target, SLICE("by")), segments + 1, count - 1, of_plan);
+    flaw = find_caller(caller, parameter(head->target, SLICE("by")), parts + 1, count - 1, of_plan);
     if (flaw != NULL)
         admin_refuse(client, 400, "bad_key", flaw);
     else if (is_reset)
@@ -374,18 +342,18 @@ bool admin_takes_caller(struct admin_request *request, struct slice path)
 {
     static const struct {
         struct slice prefix;
-        void (*route)(struct caller_request *, const struct slice *segments, size_t count);
+        void (*route)(struct caller_request *, const struct slice *parts, size_t count);
     } rows[] = {{{"/api/clients/", 13}, route_client}, {{"/api/limits/", 12}, route_limit}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct slice segments[MOST_SEGMENTS], prefix = rows[i].prefix;
+        struct slice parts[MOST_PARTS], prefix = rows[i].prefix;
         const char *flaw;
         size_t count;
 
         if (!has_prefix(path, prefix))
             continue;
-        flaw = read_segments(request->client, slice_of(path.base + prefix.len, path.len - prefix.len),
-                             segments, &count);
+        flaw = read_parts(request->client, slice_of(path.base + prefix.len, path.len - prefix.len), parts,
+                          &count);
         if (flaw != NULL) {
             admin_refuse(request->client, 400, "bad_key", flaw);
             return true;
@@ -393,7 +361,7 @@ bool admin_takes_caller(struct admin_request *request, struct slice path)
         request->caller = client_alloc(request->client, sizeof(*request->caller));
         request->caller->request = request;
         request->caller->settings = settings_hold(request->admin->settings);
-        rows[i].route(request->caller, segments, count);
+        rows[i].route(request->caller, parts, count);
         return true;
     }
     return false;

@@ -4,6 +4,8 @@ import hashlib
 import re
 import subprocess
 
+import pytest
+
 from weir import ROOT, Background, wait_until
 
 FREE, PRO = 5, 20
@@ -203,13 +205,14 @@ def test_a_plan_that_no_limit_has_counts_as_the_default_and_is_told(redis_fleet,
     assert "gold" not in nodes[0].stderr and key_of("k")[8:-1] not in nodes[0].stderr
 
 
-def test_many_changes_at_once_are_heard(redis_fleet, redis, upstream):
+@pytest.mark.parametrize("changes", [60000, 200000], ids=["one message", "more than a message may have, so that the connection is made anew"])
+def test_many_changes_at_once_are_heard(redis_fleet, redis, upstream, changes):
     nodes = start(redis_fleet, upstream, WIDE, count=2)
     for key in ("a", "b"):
         redis.command("HSET", key_of(key), "plan", "pro")
         holds(nodes, 200000, key)
-    script = "for i = 1, 60000 do redis.call('HSET', 'weir:p:{' .. string.format('%032x', i) .. '}', 'plan', 'pro') end redis.call('DEL', KEYS[1])"
-    redis.command("EVAL", script, "1", key_of("a"))
+    script = "for i = 1, ARGV[1] do redis.call('HSET', 'weir:p:{' .. string.format('%032x', i) .. '}', 'plan', 'pro') end redis.call('DEL', KEYS[1])"
+    redis.command("EVAL", script, "1", key_of("a"), str(changes))
     holds(nodes, 100000, "a")
     holds(nodes, 200000, "b")
     wait_until(is_told(redis, nodes, "a"), "nobody asks")

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "cost.h"
 #include "json_body.h"
+#include "path_parts.h"
 
 #include <stdlib.h>
 
@@ -35,6 +36,33 @@ static size_t write_key(const struct limit_key *key, const struct limit_key_fact
     *out = malloc(len + 1); /* its end is where a sanitizer sees it */
     CHECK(limit_key_write(key, facts, 64, *out, len) == len);
     return len;
+}
+
+/* As an operator names a caller: by the parts of a path. */
+static void read_told_key(struct slice path)
+{
+    struct limit_key key = {.parts = {{LIMIT_KEY_HEADER, SLICE("k")},
+                                      {.kind = LIMIT_KEY_IP},
+                                      {.kind = LIMIT_KEY_HOST},
+                                      {LIMIT_KEY_COOKIE, SLICE("c")}},
+                            .part_count = 4};
+    char *room = malloc(path.len + 1), *out;
+    struct slice parts[5];
+    size_t count = path_parts(path, room, parts, 5), len, sum = 0;
+
+    if (count <= 5) {
+        for (size_t i = 0; i < count; i++)
+            sum += parts[i].len;
+        CHECK(sum + (count > 0 ? count - 1 : 0) <= path.len);
+        len = limit_key_write_values(&key, parts, count, 64, NULL, 0);
+        if (len != LIMIT_KEY_ABSENT) {
+            CHECK(count == 4);
+            out = malloc(len + 1);
+            CHECK(limit_key_write_values(&key, parts, count, 64, out, len) == len);
+            free(out);
+        }
+    }
+    free(room);
 }
 
 static void read_keys(struct slice text)
@@ -91,6 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct slice text = slice_of((const char *)data, size);
 
     read_body(text);
+    read_told_key(text);
     read_keys(text);
     escape_all(text);
     return 0;

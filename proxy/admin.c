@@ -109,6 +109,8 @@ static void route_read(struct admin_request *request, struct slice path)
                      is_ready ? SLICE("ready\n") : SLICE("draining\n"));
     } else if (slice_eq(path, SLICE("/metrics")))
         answer_metrics(request->client);
+    else if (slice_eq(path, SLICE("/api/stats")))
+        admin_stats(request);
     else
         admin_refuse(request->client, 404, "no_route", "See docs/operations.md for what this port answers.");
 }

@@ -2,6 +2,7 @@
  *
  * admin.c        the port, who may ask, and the way to each answer
  * admin_cache.c  invalidation and purging
+ * admin_stats.c  figures
  * admin_callers.c  callers' plans, and where they stand with a limit
  */
 #ifndef WEIR_ADMIN_PARTS_H
@@ -38,6 +39,8 @@ void admin_refuse(struct client_request *client, int status, const char *code, c
 /* admin_cache.c: each answers the request, now or later; `body` is what came as JSON. */
 void admin_invalidate(struct admin_request *request, struct slice body);
 void admin_purge(struct admin_request *request, struct slice body);
+
+void admin_stats(struct admin_request *request); /* admin_stats.c */
 
 /* Is it about a caller? Then it is answered, now or later, whatever its method. */
 bool admin_takes_caller(struct admin_request *request, struct slice path);

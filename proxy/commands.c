@@ -43,7 +43,8 @@ static const struct command commands[] = {
      run,
      0,
      0,
-     {NULL}},
+     {NULL},
+     NULL},
     {"check",
      "-c FILE",
      "tell every mistake in a configuration",
@@ -52,8 +53,9 @@ static const struct command commands[] = {
      check,
      0,
      0,
-     {NULL}},
-    {"version", "", "print the version", "", false, version, 0, 0, {NULL}},
+     {NULL},
+     NULL},
+    {"version", "", "print the version", "", false, version, 0, 0, {NULL}, NULL},
     {"client",
      "-c FILE [--limit NAME] get|set|del KEY [PLAN]",
      "read or change which plan a caller has",
@@ -67,7 +69,8 @@ static const struct command commands[] = {
      command_client,
      2,
      3,
-     {"--limit"}},
+     {"--limit"},
+     NULL},
     {"explain",
      "-c FILE METHOD URL",
      "tell what would happen to a request, and why",
@@ -76,10 +79,34 @@ static const struct command commands[] = {
      NULL,
      0,
      0,
-     {NULL}},
-    {"invalidate", "-c FILE TAG...", "invalidate what carries a tag", "", true, NULL, 0, 0, {NULL}},
-    {"purge", "-c FILE URL", "drop the responses of a URL", "", true, NULL, 0, 0, {NULL}},
-    {"diff", "OLD NEW", "tell what changes between two configurations", "", false, NULL, 0, 0, {NULL}},
+     {NULL},
+     NULL},
+    {"invalidate",
+     "-c FILE [--soft] TAG...",
+     "invalidate what carries a tag",
+     "Once it says done, no node serves what carries one of the tags (64 at most) and was loaded before; "
+     "with --soft it is stale\n"
+     "instead, and may be served while one request fetches the new one. Tells Redis itself, or with "
+     "memory:// the running\n"
+     "process. Where the store cannot be told it exits with 1, and keeps nothing: try again.\n",
+     true,
+     command_invalidate,
+     1,
+     64,
+     {NULL},
+     "--soft"},
+    {"purge",
+     "-c FILE [--soft] URL",
+     "drop the responses of a URL",
+     "As invalidate, for all that is stored of one URL such as https://shop.example/products/42?colour=red, "
+     "in all its variants.\n",
+     true,
+     command_purge,
+     1,
+     1,
+     {NULL},
+     "--soft"},
+    {"diff", "OLD NEW", "tell what changes between two configurations", "", false, NULL, 0, 0, {NULL}, NULL},
     {"replay",
      "-c FILE ACCESS.log",
      "tell what a configuration would have done to logged requests",
@@ -88,8 +115,9 @@ static const struct command commands[] = {
      NULL,
      0,
      0,
-     {NULL}},
-    {"top", "-c FILE", "watch a running process", "", true, NULL, 0, 0, {NULL}},
+     {NULL},
+     NULL},
+    {"top", "-c FILE", "watch a running process", "", true, NULL, 0, 0, {NULL}, NULL},
 };
 
 enum { SHORT_ARGUMENTS = 9, COMMAND_COUNT = sizeof commands / sizeof *commands };
@@ -195,6 +223,8 @@ static int take_words(const struct command *command, int argc, char **argv, stru
     for (int i = 0; i < argc; i++) {
         if (!options_end && strcmp(argv[i], "--") == 0)
             options_end = true;
+        else if (!options_end && command->flag != NULL && strcmp(argv[i], command->flag) == 0)
+            call->has_flag = true;
         else if (!options_end && argv[i][0] == '-') {
             int code = take_option(command, argc, argv, i++, call);
 

@@ -191,6 +191,18 @@ char *errand_text(const struct errand_answer *answer, const char *name)
     return text;
 }
 
+int64_t errand_number(const struct errand_answer *answer, const char *name)
+{
+    struct json_object *parsed = json_tokener_parse(answer->body), *value;
+    int64_t number = -1;
+
+    if (json_object_is_type(parsed, json_type_object) && json_object_object_get_ex(parsed, name, &value) &&
+        json_object_is_type(value, json_type_int))
+        number = json_object_get_int64(value);
+    json_object_put(parsed);
+    return number;
+}
+
 bool errand_flag(const struct errand_answer *answer, const char *name)
 {
     struct json_object *parsed = json_tokener_parse(answer->body), *value;

@@ -10,6 +10,7 @@
 #include "slice.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct settings;
@@ -46,7 +47,8 @@ bool errand_ask_admin(struct errand *errand, struct slice method, struct slice t
 int errand_refused(struct errand *errand, const struct errand_answer *answer);
 /* The text at `name` in the answer's JSON object; NULL where there is none. free() it. */
 char *errand_text(const struct errand_answer *answer, const char *name);
-bool errand_flag(const struct errand_answer *answer, const char *name); /* true, and there */
+int64_t errand_number(const struct errand_answer *answer, const char *name); /* -1: there is none */
+bool errand_flag(const struct errand_answer *answer, const char *name);      /* true, and there */
 void errand_complain(struct errand *errand, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SEGMENT_CELLS = 1024, MAX_SEGMENTS = 256, UNLISTED = 0 /* the cell of series that found no room */ };
 static const stats_id HISTOGRAM_MARK = 1u << 31;
@@ -388,6 +389,48 @@ static void write_family(FILE *out, const struct family *family, const struct se
         else
             write_plain(out, family, series);
     }
+}
+
+/* The next value of labels as they are exposed, as it was given; "" where there is none. `out` has room for all. */
+static const char *take_value(const char **labels, char **out)
+{
+    const char *value = *out, *at = strchr(*labels, '"');
+
+    if (at == NULL)
+        return "";
+    for (at++; *at != '"'; at++) {
+        if (*at == '\\')
+            at++;
+        *(*out)++ = *at == 'n' && at[-1] == '\\' ? '\n' : *at;
+    }
+    *(*out)++ = '\0';
+    *labels = at + 1;
+    return value;
+}
+
+static void visit_series(const struct series *series, stats_visit *visit, void *arg)
+{
+    uint32_t first_cell = series->id & ~HISTOGRAM_MARK;
+    char *room = must_alloc(strlen(series->labels) + 2), *out = room;
+    const char *labels = series->labels, *first = take_value(&labels, &out),
+               *second = take_value(&labels, &out);
+
+    if (series->read != NULL)
+        visit(arg, first, second, series->read(series->arg), 0);
+    else if ((series->id & HISTOGRAM_MARK) != 0)
+        visit(arg, first, second, histogram_count(first_cell), cell_sum(first_cell + BUCKETS));
+    else if (series->id != UNLISTED)
+        visit(arg, first, second, cell_sum(first_cell), 0);
+    free(room);
+}
+
+void stats_each(enum stats_family family, stats_visit *visit, void *arg)
+{
+    pthread_once(&registry_once, open_registry);
+    pthread_mutex_lock(&registry.lock);
+    for (const struct series *each = registry.first[family]; each != NULL; each = each->next)
+        visit_series(each, visit, arg);
+    pthread_mutex_unlock(&registry.lock);
 }
 
 void stats_write_prometheus(FILE *out)

@@ -41,6 +41,10 @@ int64_t stats_total(stats_id id); /* summed over threads; a histogram's count */
  * scraping thread and must not call stats_series() or stats_probe(). */
 void stats_probe(enum stats_family family, const char *const *label_values, int64_t (*read)(void *arg),
                  void *arg);
+/* Each series of a family, in the order in which they were first asked for: its two label values ("" where it has
+ * fewer), its value or a histogram's count, and a histogram's sum. `visit` must not call anything of this file. */
+typedef void stats_visit(void *arg, const char *first, const char *second, int64_t value, int64_t sum_us);
+void stats_each(enum stats_family family, stats_visit *visit, void *arg);
 void stats_write_prometheus(FILE *out); /* text format 0.0.4 */
 
 #endif

@@ -102,6 +102,12 @@ static void add_durations(void *arg, const char *name, const char *none, int64_t
     put_mean(map_at(map_at(arg, name), "duration"), count, sum_us);
 }
 
+static void add_operations(void *arg, const char *operation, const char *none, int64_t count, int64_t sum_us)
+{
+    (void)none;
+    put_mean(map_at(arg, operation), count, sum_us);
+}
+
 static void add_number(void *arg, const char *none, const char *nothing, int64_t value, int64_t sum_us)
 {
     (void)none, (void)nothing, (void)sum_us;
@@ -180,7 +186,7 @@ static struct json_object *store_object(const struct admin *admin)
                            json_object_new_string(admin->store->is_shared ? "redis" : "memory"));
     json_object_object_add(store, "up", json_object_new_boolean(is_up));
     add_to(store, "epoch", near_epoch(admin->store->near));
-    stats_each(STATS_store_duration, add_durations, operations);
+    stats_each(STATS_store_duration, add_operations, operations);
     stats_each(STATS_store_errors, add_by_both, map_at(store, "errors"));
     add_to(store, "reconnects", sum_of(STATS_store_reconnects));
     stats_each(STATS_degraded, add_by_first, map_at(store, "degraded"));

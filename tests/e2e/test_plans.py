@@ -84,6 +84,23 @@ def test_the_plan_of_a_list_of_keys_is_that_of_its_first_part(fleet, upstream):
     assert [api(one, "GET", f"/api/limits/client/k/{doc}")[1]["available"] for doc in "ab"] == [20, 19]
 
 
+def test_what_only_misses_cost_is_allowed_by_plan_too(fleet, upstream):
+    routes = [{"match": "GET /products/{id}", "limits": ["client"], "cache": {"ttl": "1h"}}]
+    one, _ = fleet.start(upstream.url, routes, {"client": {**LIMIT, "counts": "misses"}})
+    def products(numbers):
+        return [one.get(f"/products/{number}", {"x-api-key": "k"}).status for number in numbers]
+    assert products([1] * 9 + [2, 3, 4, 5, 6]) == [200] * 13 + [429]
+    put(one, "k", "pro")
+    assert products(range(1, 22)) == [200] * 20 + [429]
+
+
+def test_a_limit_in_shadow_counts_by_plan_and_refuses_nobody(fleet, upstream):
+    one, _ = start(fleet, upstream, {**LIMIT, "mode": "shadow"})
+    put(one, "k", "pro")
+    assert [ask(one).status for _ in range(25)] == [200] * 25
+    assert one.metric("weir_limit_decisions_total", limit="client", outcome="shadow_refused") == 5
+
+
 def test_with_unknown_ip_invented_keys_share_their_address_budget(fleet, upstream):
     one, other = start(fleet, upstream, {**LIMIT, "unknown": "ip"})
     put(one, "customer", "pro")

@@ -86,6 +86,69 @@ enum range_answer range_read(struct slice value, int64_t length, struct byte_ran
     return join(parts, count, out) ? RANGE_PART : RANGE_WHOLE;
 }
 
+/* "A-B", either end left out: -1. False: none by the grammar. */
+static bool read_ends(struct slice element, int64_t *first_out, int64_t *last_out)
+{
+    const char *dash = element.len == 0 ? NULL : memchr(element.base, '-', element.len);
+    struct slice first, last;
+
+    *first_out = *last_out = -1;
+    if (dash == NULL)
+        return false;
+    first = slice_of(element.base, (size_t)(dash - element.base));
+    last = slice_of(dash + 1, element.len - first.len - 1);
+    if ((first.len > 0 && !text_parse_digits(first, INT64_MAX, first_out)) ||
+        (last.len > 0 && !text_parse_digits(last, INT64_MAX, last_out)))
+        return false;
+    return first.len + last.len > 0;
+}
+
+bool range_is_part(struct slice value, struct text *out)
+{
+    struct slice rest, element, only = SLICE("");
+    int64_t first, last;
+
+    if (value.len < 6 || !slice_eq_nocase(slice_of(value.base, 6), SLICE("bytes=")))
+        return false;
+    rest = slice_of(value.base + 6, value.len - 6);
+    while (list_next(&rest, &element)) {
+        if (element.len > 0 && only.len > 0)
+            return false;
+        if (element.len > 0)
+            only = element;
+    }
+    if (!read_ends(only, &first, &last) || (first >= 0 && last >= 0 && last < first) ||
+        (first == 0 && last < 0))
+        return false;
+    text_add(out, SLICE("bytes="));
+    if (first >= 0)
+        text_add_int(out, first);
+    text_add_char(out, '-');
+    if (last >= 0)
+        text_add_int(out, last);
+    return true;
+}
+
+bool content_range_read(struct slice value, struct byte_range *range, int64_t *whole)
+{
+    const char *slash;
+    struct slice total;
+
+    if (value.len < 6 || !slice_eq_nocase(slice_of(value.base, 6), SLICE("bytes ")))
+        return false;
+    value = slice_of(value.base + 6, value.len - 6);
+    slash = value.len == 0 ? NULL : memchr(value.base, '/', value.len);
+    if (slash == NULL ||
+        !read_ends(slice_of(value.base, (size_t)(slash - value.base)), &range->first, &range->last) ||
+        range->first < 0 || range->last < range->first)
+        return false;
+    total = slice_of(slash + 1, value.len - (size_t)(slash - value.base) - 1);
+    *whole = -1;
+    if (slice_eq(total, SLICE("*")))
+        return true;
+    return text_parse_digits(total, INT64_MAX, whole) && range->last < *whole;
+}
+
 void content_range_write(const struct byte_range *range, int64_t length, struct text *out)
 {
     text_add(out, SLICE("bytes "));

@@ -24,6 +24,16 @@ struct byte_range {
 /* `value`: of the Range field, base NULL: absent. `length`: of the whole, >= 0. */
 enum range_answer range_read(struct slice value, int64_t length, struct byte_range *out);
 
+/* Is it one range, and less than all of it? Writes it in its one spelling ("bytes=5-", "bytes=-5", "bytes=2-4"): what two
+ * clients ask for alike has the same. False, nothing written: none, several, from the first byte to the last, or no range
+ * by the grammar. `out` has RANGE_TEXT_ROOM. */
+enum { RANGE_TEXT_ROOM = 48 };
+bool range_is_part(struct slice value, struct text *out);
+
+/* Content-Range of a part: "bytes 4-9/10". `*whole` is -1 where it is not known ("*"). False: it is none, says that nothing
+ * is there, or contradicts itself. */
+bool content_range_read(struct slice value, struct byte_range *range, int64_t *whole);
+
 /* "bytes 0-4/10"; with `range` NULL "bytes * / 10" (without the blanks). */
 void content_range_write(const struct byte_range *range, int64_t length, struct text *out);
 

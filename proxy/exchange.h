@@ -83,6 +83,8 @@ struct exchange {
     struct reuse_wish wish;
     struct conditions conditions;
     struct slice range; /* base NULL: none */
+    struct slice part;  /* the range, in its one spelling, where it may be loaded alone; else base NULL */
+    bool cuts_part;     /* what is delivered is a part that holds more than was asked for */
     bool is_shaped;     /* conditions and range are ours to obey: the upstream is not told of them */
     struct load_plan plan;
     struct rider rider;
@@ -203,6 +205,7 @@ struct shape {
     int status;
     int64_t content_length, whole_bytes; /* -1: unknown */
     struct byte_range part;
+    int64_t skip_bytes; /* of what there is, in front of the part */
 };
 
 struct shape shape_of(struct exchange *exchange, int status, const struct header *headers, size_t count,

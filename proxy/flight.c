@@ -333,6 +333,13 @@ void flight_leave(struct flights *flights, struct rider *rider)
     rider->flight = NULL;
 }
 
+bool flights_have(struct flights *flights, const struct key32 *key)
+{
+    const struct flight *flight = flight_find(flights, key);
+
+    return flight != NULL && takes_riders(flight);
+}
+
 void flight_refresh(struct flights *flights, const struct load_plan *plan)
 {
     if (flight_find(flights, &plan->key) == NULL)

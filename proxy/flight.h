@@ -38,6 +38,8 @@ struct load_plan {
     size_t charge_count;                /* 0: it is free */
     char varied[VARY_NAMES_ROOM];       /* the fields that the key tells requests apart by, see variant.h */
     size_t varied_len;
+    bool is_part;           /* it asks for a range of what is at whole_key, see part.h */
+    struct key32 whole_key; /* with is_part */
 };
 
 enum boarding {
@@ -91,6 +93,9 @@ size_t flights_under_way(const struct flights *flights);
  * unless flight_leave() is called first. */
 void flight_board(struct flights *flights, struct rider *rider);
 void flight_leave(struct flights *flights, struct rider *rider); /* fine when not aboard */
+
+/* Is one up in this worker whose answer may be awaited? */
+bool flights_have(struct flights *flights, const struct key32 *key);
 
 /* Nobody waits: asks the store whether a stale copy may be refreshed, and if so does it, where the plan's charges are admitted.
  * Nothing if a flight is up. */

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "clock.h"
 #include "memory.h"
+#include "part.h"
 #include "plan.h"
 #include "variant.h"
 
@@ -269,6 +270,27 @@ static void move_to_variant(struct flight *flight)
     }
 }
 
+/* The upstream has sent the whole instead of a part. Goes on as the load of the whole, whose lock it asks for. */
+static void move_to_whole(struct flight *flight)
+{
+    struct flights *flights = flight->all;
+    struct lookup_ask ask = {
+        .tags = flight->plan->tags, .tag_count = flight->plan->tag_count, .lease_ms = LEASE_MS};
+
+    flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
+    flight_unlist(flight);
+    part_plan_whole(flight->plan);
+    for (struct link *at = flight->riders.next; at != &flight->riders; at = at->next)
+        part_plan_whole(LIST_OWNER(at, struct rider, link)->plan);
+    flight_keep_stand_in(flight, NULL); /* it was of the part */
+    flight->token = (struct load_token){0, 0};
+    flight->is_released = true;
+    flight->is_moved = true;
+    list_at_its_key(flight);
+    ask.key = flight->plan->key;
+    flight->call = store_lookup(flights->store, &ask, on_claimed, flight);
+}
+
 static void end_outdated(struct flight *flight)
 {
     flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
@@ -286,7 +308,9 @@ static void share_answer(struct flight *flight)
     }
     stream_keep(flight->stream, flight->plan->route->cache->max_object_bytes);
     flight->state = FLIGHT_STREAMING;
-    if (flight->answer.has_more)
+    if (flight->plan->is_part && flight->stream->status == 200)
+        move_to_whole(flight);
+    else if (flight->answer.has_more)
         move_to_variant(flight);
     else if (flight->is_probe)
         list_at_its_key(flight); /* it can be shared: who comes now may ride */
@@ -367,6 +391,9 @@ static void on_filled(void *arg, enum fault fault, enum fill_result result)
         switch (result) {
         case FILL_STORED:
             outcome = LOAD_STORED;
+            if (flight->plan->is_part && flight->answer.object->status == 206)
+                part_put_near(store->near, &flight->plan->whole_key, flight->answer.object,
+                              loop_now(flight->all->loop));
             if (store->is_shared)
                 near_put(store->near, flight->answer.object);
             break;

@@ -4,6 +4,7 @@
 #include "conditional.h"
 #include "http_date.h"
 #include "memory.h"
+#include "part.h"
 #include "response_control.h"
 #include "tag_list.h"
 #include "variant.h"
@@ -110,6 +111,16 @@ static bool varies(const struct load_answer *answer, const struct received *rece
            (is_coded || !slice_eq(slice_of(answer->vary, answer->vary_len), SLICE("accept-encoding")));
 }
 
+/* Where a part was asked for, it is as good as the whole would be; its key keeps them apart. */
+static bool is_sound_part(const struct received *received, const struct load_plan *plan)
+{
+    struct byte_range held;
+    int64_t whole;
+
+    return plan->is_part && received->status == 206 &&
+           part_of_fields(received->headers, received->header_count, &held, &whole);
+}
+
 static enum answer_kind judge(struct load_answer *answer, const struct received *received,
                               const struct load_plan *plan, const char **why)
 {
@@ -121,8 +132,10 @@ static enum answer_kind judge(struct load_answer *answer, const struct received 
 
     storing_request_read(plan->request.method, plan->request.headers, plan->request.header_count, &request);
     request.has_authorization = plan->has_authorization;
-    storing_response_read(received->status, received->headers, received->header_count,
-                          received->is_until_close, received->waited_us / 1000, clock_wall(), &response);
+    request.has_range = request.has_range && !plan->is_part;
+    storing_response_read(is_sound_part(received, plan) ? 200 : received->status, received->headers,
+                          received->header_count, received->is_until_close, received->waited_us / 1000,
+                          clock_wall(), &response);
     if (!vary_extend(slice_of(plan->varied, plan->varied_len), received->headers, received->header_count,
                      answer->vary, &answer->vary_len, &answer->has_more))
         response.varies_on_all = true; /* on more than we care to tell apart */
@@ -137,6 +150,10 @@ static enum answer_kind judge(struct load_answer *answer, const struct received 
         return says_private(&response) || varies(answer, received) ? ANSWER_ERROR_UNSHARED : ANSWER_ERROR;
     if (storability != STORABLE)
         return storability_blames_response(storability) ? ANSWER_UNSHARED : ANSWER_UNSHARED_THIS_TIME;
+    if (plan->is_part && answer->has_more) {
+        *why = "vary"; /* what it is a part of lies elsewhere: the next one knows */
+        return ANSWER_UNSHARED_THIS_TIME;
+    }
     if (!collect_tags(answer, received->headers, received->header_count, plan)) {
         *why = "too-many-tags";
         return ANSWER_UNSHARED;

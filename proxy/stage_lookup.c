@@ -5,6 +5,7 @@
 #include "digest.h"
 #include "hop_headers.h"
 #include "loop.h"
+#include "part.h"
 #include "response_control.h"
 #include "variant.h"
 
@@ -247,7 +248,7 @@ static void board(struct exchange *exchange)
 {
     exchange->rider.plan = plan_of(exchange);
     exchange->rider.bill = exchange->bill;
-    exchange->rider.wants_part = exchange->range.base != NULL;
+    exchange->rider.wants_part = exchange->range.base != NULL && !exchange->plan.is_part;
     exchange->rider.landed = on_landed;
     exchange->rider.paid = on_paid;
     exchange->rider.informed = stage_inform;
@@ -420,6 +421,88 @@ static void on_copy(struct exchange *exchange, struct object *copy)
         go_alone(exchange, FORWARD_MISS, NULL);
 }
 
+/* ---- a part of what is not near ---- */
+
+/* If-Range wants the whole where it has changed: that is the whole's to decide. */
+static bool wants_part_alone(struct exchange *exchange)
+{
+    struct text part;
+
+    if (exchange->range.base == NULL || exchange->conditions.if_range.base != NULL)
+        return false;
+    part = text_in(client_alloc(exchange->client, RANGE_TEXT_ROOM), RANGE_TEXT_ROOM);
+    if (!range_is_part(exchange->range, &part))
+        return false;
+    exchange->part = text_slice(&part);
+    return true;
+}
+
+static bool is_takeable(const struct exchange *exchange, const struct object *part)
+{
+    return now_ms(exchange) < part->fresh_until.ms && may_have(exchange, part) && suits(exchange, part);
+}
+
+/* What was loaded for the same range is the answer as it is; of the latest part perhaps some bytes are. */
+static bool use_near_part(struct exchange *exchange)
+{
+    struct near *near = exchange->story->store->near;
+    struct mono_ms now = loop_now(exchange->story->loop);
+    struct byte_range given;
+    int64_t skip_bytes, whole;
+    struct object *part = part_find_near(near, &exchange->plan.key, exchange->part, now);
+
+    if (part != NULL && is_takeable(exchange, part)) {
+        deliver_copy(exchange, part);
+        return true;
+    }
+    object_release(&part);
+    part = part_find_near(near, &exchange->plan.key, SLICE(""), now);
+    if (part != NULL && is_takeable(exchange, part) &&
+        part_gives(part, exchange->range, &given, &skip_bytes, &whole)) {
+        exchange->cuts_part = true;
+        deliver_copy(exchange, part);
+        return true;
+    }
+    object_release(&part);
+    return false;
+}
+
+static void board_for_part(struct exchange *exchange)
+{
+    struct load_plan *plan = plan_of(exchange);
+    struct header *room = client_alloc(exchange->client, (plan->request.header_count + 1) * sizeof(*room));
+
+    part_plan(plan, exchange->part, room);
+    board(exchange);
+}
+
+static void on_whole(struct exchange *exchange, struct object *whole)
+{
+    int64_t now = now_ms(exchange);
+
+    if (whole != NULL && now < whole->stale_until.ms && may_have(exchange, whole) && suits(exchange, whole)) {
+        if (now >= whole->fresh_until.ms)
+            flight_refresh(exchange->story->flights, plan_of(exchange));
+        deliver_copy(exchange, whole);
+        return;
+    }
+    object_release(&whole);
+    board_for_part(exchange);
+}
+
+/* The whole where it is stored or on its way here, else the part alone. */
+static void look_for_part(struct exchange *exchange)
+{
+    if (use_near_part(exchange))
+        return;
+    if (flights_have(exchange->story->flights, &exchange->plan.key)) {
+        board(exchange);
+        return;
+    }
+    exchange->looked = on_whole;
+    look_at_store(exchange);
+}
+
 static bool may_use_near(const struct exchange *exchange)
 {
     return exchange->limits.epoch_is_known || !exchange->route->cache->bypass_on_store_failure;
@@ -447,6 +530,8 @@ void stage_lookup(struct exchange *exchange)
         look_at_store(exchange); /* what is near was not to its liking */
     } else if (exchange->wish.control.no_cache)
         go_alone(exchange, FORWARD_REQUEST, "request");
+    else if (wants_part_alone(exchange))
+        look_for_part(exchange);
     else
         board(exchange);
 }

@@ -3,6 +3,7 @@
  */
 #include "exchange.h"
 #include "clock.h"
+#include "part.h"
 
 static bool is_success(int status)
 {
@@ -28,6 +29,7 @@ static void shape_range(struct exchange *exchange, const struct header *headers,
         shape->status = 206;
         shape->part = part;
         shape->content_length = part.last - part.first + 1;
+        shape->skip_bytes = part.first;
         return;
     case RANGE_UNSATISFIABLE:
         shape->kind = SHAPE_UNSATISFIABLE;
@@ -35,6 +37,15 @@ static void shape_range(struct exchange *exchange, const struct header *headers,
         shape->content_length = 0;
         return;
     }
+}
+
+/* A range within a part that is stored. */
+static void shape_part(struct exchange *exchange, struct shape *shape)
+{
+    if (!part_gives(exchange->object, exchange->range, &shape->part, &shape->skip_bytes, &shape->whole_bytes))
+        return;
+    shape->kind = SHAPE_PART;
+    shape->content_length = shape->part.last - shape->part.first + 1;
 }
 
 struct shape shape_of(struct exchange *exchange, int status, const struct header *headers, size_t count,
@@ -52,6 +63,8 @@ struct shape shape_of(struct exchange *exchange, int status, const struct header
         shape.kind = SHAPE_UNMODIFIED;
         shape.status = 304;
         shape.content_length = -1;
+    } else if (exchange->cuts_part) {
+        shape_part(exchange, &shape);
     } else if (exchange->range.base != NULL && is_get(exchange) && status == 200 && body_bytes >= 0) {
         shape_range(exchange, headers, count, body_bytes, now, &shape);
     }
@@ -86,7 +99,7 @@ size_t add_content_range(struct exchange *exchange, const struct shape *shape, s
 void window_open(struct exchange *exchange, const struct shape *shape)
 {
     exchange->has_window = shape->kind != SHAPE_WHOLE;
-    exchange->skip_bytes = shape->kind == SHAPE_PART ? shape->part.first : 0;
+    exchange->skip_bytes = shape->kind == SHAPE_PART ? shape->skip_bytes : 0;
     exchange->left_bytes = shape->kind == SHAPE_PART ? shape->content_length : 0;
 }
 

@@ -70,3 +70,64 @@ Test(range, is_told_with_the_length_of_the_whole)
     content_range_write(&all, INT64_MAX, &text);
     cr_assert(text_fits(&text));
 }
+
+Test(range, one_that_is_less_than_the_whole_has_one_spelling)
+{
+    static const struct {
+        const char *value, *want; /* NULL: it is none of these */
+    } rows[] = {
+        {"bytes=5-", "bytes=5-"},
+        {"BYTES= 05-0009 ,", "bytes=5-9"},
+        {"bytes=,-5", "bytes=-5"},
+        {"bytes=0-0", "bytes=0-0"},
+        {"bytes=99999999999999999999-", "bytes=9223372036854775807-"},
+        {"bytes=0-", NULL},
+        {"bytes=5-9,11-12", NULL},
+        {"bytes=9-5", NULL},
+        {"bytes=-", NULL},
+        {"bytes=", NULL},
+        {"bytes=a-b", NULL},
+        {"bytes=+5-", NULL},
+        {"lines=5-9", NULL},
+        {"", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char room[RANGE_TEXT_ROOM];
+        struct text text = text_in(room, sizeof(room));
+
+        cr_expect_eq(range_is_part(slice_text(rows[i].value), &text), rows[i].want != NULL, "%s",
+                     rows[i].value);
+        cr_expect(text_fits(&text));
+        cr_expect(slice_eq(text_slice(&text), slice_text(rows[i].want == NULL ? "" : rows[i].want)), "%s",
+                  rows[i].value);
+    }
+}
+
+Test(range, what_a_part_says_of_itself_is_read_where_it_can_be_true)
+{
+    static const struct {
+        const char *value;
+        bool want;
+        int64_t first, last, whole;
+    } rows[] = {
+        {"bytes 4-9/10", true, 4, 9, 10}, {"Bytes 0-0/1", true, 0, 0, 1},
+        {"bytes 4-9/*", true, 4, 9, -1},  {"bytes 4-10/10", false, 0, 0, 0},
+        {"bytes 9-4/10", false, 0, 0, 0}, {"bytes */10", false, 0, 0, 0},
+        {"bytes -9/10", false, 0, 0, 0},  {"bytes 4-/10", false, 0, 0, 0},
+        {"bytes 4-9", false, 0, 0, 0},    {"bytes 4-9/", false, 0, 0, 0},
+        {"bytes 4-9/x", false, 0, 0, 0},  {"bytes=4-9/10", false, 0, 0, 0},
+        {"lines 4-9/10", false, 0, 0, 0}, {"", false, 0, 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct byte_range range;
+        int64_t whole;
+
+        cr_expect_eq(content_range_read(slice_text(rows[i].value), &range, &whole), rows[i].want, "%s",
+                     rows[i].value);
+        if (rows[i].want)
+            cr_expect(range.first == rows[i].first && range.last == rows[i].last && whole == rows[i].whole,
+                      "%s", rows[i].value);
+    }
+}

@@ -63,7 +63,7 @@ MODULES = {
         "limiter": ["limiter", "refusals"],
         "planner": ["planner"],
         "cache": ["cache", "cache_*"],
-        "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant"],
+        "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant", "part"],
         "stream": ["stream"],
         "waits": ["waits"],
         "invalidator": ["invalidator"],

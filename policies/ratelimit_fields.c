@@ -87,6 +87,17 @@ static void add_number(struct field_writer *writer, struct slice name, int64_t n
     end_value(writer, name, &value);
 }
 
+size_t ratelimit_fields_room(const struct ratelimit_item *items, size_t count)
+{
+    static const size_t digits = 15, numbers = 6 /* of plain and x */;
+    size_t room = numbers * digits;
+
+    for (size_t i = 0; i < count;
+         i++) /* in both fields of draft-11: a comma, the name in quotes, all of it escaped, two parameters */
+        room += 2 * (2 + 2 + 2 * items[i].name.len + 2 * (3 + digits));
+    return room;
+}
+
 size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t closest,
                         struct ratelimit_dialects dialects, int64_t retry_after_us, char *buffer, size_t room,
                         struct header *fields_out)

@@ -35,6 +35,9 @@ size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t
                         struct ratelimit_dialects dialects, int64_t retry_after_us, char *buffer, size_t room,
                         struct header *fields_out);
 
+/* Room in which all of them fit, in every dialect. */
+size_t ratelimit_fields_room(const struct ratelimit_item *items, size_t count);
+
 enum refusal_kind {
     REFUSED_RATE,          /* 429 rate_limit_exceeded */
     REFUSED_COST,          /* 400 cost_exceeds_limit */

@@ -3,8 +3,6 @@
 #include "ratelimit_fields.h"
 #include "verdict.h"
 
-enum { FIELDS_ROOM = 2048 };
-
 /* Must the near cache be brought up to date before it may answer? With `push` the subscription does that,
  * while it stands. */
 static bool needs_epoch(const struct exchange *exchange)
@@ -95,7 +93,7 @@ size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_
     struct ratelimit_item items[LIMITS_PER_REQUEST];
     struct limit_standing standings[LIMITS_PER_REQUEST];
     bool is_refused = exchange->refusal != NULL && exchange->refusal->ruling == RULING_REFUSED;
-    size_t item_count;
+    size_t item_count, room_bytes;
     char *room;
 
     if (exchange->stage < STAGE_LIMITING || !(dialects.draft_11 || dialects.plain || dialects.x))
@@ -105,8 +103,9 @@ size_t add_ratelimit_fields(struct exchange *exchange, struct header *out, size_
         item_count = add_standings(exchange->bill, items, standings, item_count);
     if (item_count == 0)
         return count;
-    room = client_alloc(exchange->client, FIELDS_ROOM);
+    room_bytes = ratelimit_fields_room(items, item_count);
+    room = client_alloc(exchange->client, room_bytes);
     return count + ratelimit_fields(items, item_count, verdict_closest(standings, item_count), dialects,
                                     is_refused ? verdict_reach(standings, item_count).retry_after_us : 0,
-                                    room, FIELDS_ROOM, out + count);
+                                    room, room_bytes, out + count);
 }

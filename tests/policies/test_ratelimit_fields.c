@@ -195,3 +195,25 @@ Test(refusal, names_cannot_break_out_of_their_strings)
                 "\"code\":\"cost_exceeds_limit\",\"limit\":\"a\\\"\\\\\\u000a\\u0001z\","
                 "\"violated-policies\":[\"a\\\"\\\\\\u000a\\u0001z\"]}\n");
 }
+
+Test(ratelimit_fields, the_room_that_is_asked_for_takes_all_of_the_largest)
+{
+    enum { MOST = 16 };
+    static const char name[] = "a-name-as-long-as-names-may-be-0123456789abcdefghijklmnopqrstuv-";
+    struct ratelimit_item items[MOST];
+    struct header fields[RATELIMIT_MAX_FIELDS];
+    char buffer[8192];
+
+    for (size_t i = 0; i < MOST; i++)
+        items[i] = (struct ratelimit_item){.name = {name, sizeof(name) - 1},
+                                           .limit = INT64_MAX,
+                                           .window_us = INT64_MAX,
+                                           .available = INT64_MAX,
+                                           .reset_us = INT64_MAX};
+    for (size_t count = 1; count <= MOST; count++) {
+        size_t room = ratelimit_fields_room(items, count);
+
+        cr_assert_leq(room, sizeof(buffer));
+        cr_assert_eq(ratelimit_fields(items, count, 0, all, 0, buffer, room, fields), RATELIMIT_MAX_FIELDS);
+    }
+}

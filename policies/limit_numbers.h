@@ -16,6 +16,11 @@
 
 enum { LIMIT_US_PER_MS = 1000, LIMIT_TTL_SLACK_MS = 1000 /* for clocks that drift */ };
 
+static inline int64_t limit_larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static inline int64_t limit_smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;

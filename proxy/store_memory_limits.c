@@ -28,6 +28,7 @@ struct tracked_key {
     uint64_t rule_print; /* of the limit's name: a reload keeps what was counted */
     int64_t seen_us;     /* when a request of it was decided last, whichever way */
     struct budget budget;
+    int64_t heard_us; /* of the report that the budget includes; 0: none */
     struct holds holds;
     struct limit_shard *shard;
     struct population *population; /* that it is counted in */
@@ -149,24 +150,39 @@ static int64_t held_now(struct tracked_key *key, int64_t now_us)
 }
 
 /* As it was stored; an ended one counts as never seen. */
-static struct budget stored_budget(const struct limit_charge *charge, int64_t now_us,
-                                   const struct limit_work *work)
+static void load_stored(const struct limit_charge *charge, int64_t now_us, struct limit_work *work)
 {
-    if (work->tracked != NULL && work->tracked->node.expires_at > now_us)
-        return work->tracked->budget;
-    return (struct budget){.algorithm = charge->terms->algorithm};
+    bool is_there = work->tracked != NULL && work->tracked->node.expires_at > now_us;
+
+    work->budget = is_there ? work->tracked->budget : (struct budget){.algorithm = charge->terms->algorithm};
+    work->heard_us = is_there ? work->tracked->heard_us : 0;
 }
 
-/* Whichever knows of more: what was used here, perhaps while the other store was away before, or what that store said since. The two
- * are not added, because what was used here may have begun with an earlier report. */
+static int64_t used_now(const struct budget *budget, const struct limit_terms *terms)
+{
+    return limit_capacity(terms) - budget_available(budget, terms);
+}
+
+/* What another store said counts as admitted when it said so. Where something was used here before, perhaps while that store was away
+ * for the first time, the larger of the two counts, as of now: so it stands for each of them at any later moment too. They are not
+ * added, because what was used here may have begun with an earlier report. */
 static void start_from_report(const struct limit_reports *reports, const struct limit_charge *charge,
                               int64_t now_us, struct limit_work *work)
 {
-    struct budget reported;
+    const struct limit_terms *terms = charge->terms;
+    int64_t used_here = used_now(&work->budget, terms);
+    struct limit_report report;
 
-    if (limit_reports_find(reports, charge, work->hash, work->rule_print, now_us, &reported) &&
-        budget_available(&reported, charge->terms) < budget_available(&work->budget, charge->terms))
-        work->budget = reported;
+    if (!limit_reports_find(reports, charge, work->hash, work->rule_print, &report) ||
+        report.at_us <= work->heard_us)
+        return;
+    work->heard_us = report.at_us;
+    work->budget = budget_of_units(terms, report.used, report.at_us);
+    budget_advance(&work->budget, terms, now_us);
+    if (used_here == 0)
+        return;
+    work->budget = budget_of_units(terms, limit_larger(used_here, used_now(&work->budget, terms)), now_us);
+    budget_advance(&work->budget, terms, now_us);
 }
 
 /* Copies the budget and brings it to the present. The copy has the same ring, into which nothing is written before a charge. */
@@ -178,7 +194,7 @@ static void load_budget(struct limit_table *table, const struct limit_charge *ch
     work->tracked = find(shard_of(table, work->hash), charge->principal, work);
     if (work->tracked != NULL)
         work->tracked->seen_us = now_us;
-    work->budget = stored_budget(charge, now_us, work);
+    load_stored(charge, now_us, work);
     work->held = terms->lease_us > 0 ? held_now(work->tracked, now_us) : 0;
     work->must_keep = budget_advance(&work->budget, terms, now_us);
     start_from_report(&shard_of(table, work->hash)->reports, charge, now_us, work);
@@ -214,6 +230,7 @@ static void store_budget(struct tracked_key *key, const struct limit_charge *cha
     if (ring_of(&key->budget) != ring_of(&work->budget))
         free(ring_of(&key->budget));
     key->budget = work->budget;
+    key->heard_us = work->heard_us;
     key->node.expires_at = now_us + budget_ttl_ms(&work->budget, terms, now_us) * 1000;
     keep_while_held(key);
 }
@@ -278,7 +295,7 @@ static void store_budgets(struct limit_table *table, const struct admit_tuple *t
 {
     for (size_t i = 0; i < tuple->charge_count; i++) {
         if (tuple->charges[i].takes_hold && !work[i].must_keep) /* nothing was charged to it */
-            work[i].budget = stored_budget(&tuple->charges[i], now_us, &work[i]);
+            load_stored(&tuple->charges[i], now_us, &work[i]);
         if (work[i].tracked != NULL && (is_charged || work[i].must_keep))
             store_budget(work[i].tracked, &tuple->charges[i], now_us, &work[i]);
     }
@@ -330,7 +347,7 @@ static bool renew_hold(struct limit_table *table, const struct limit_charge *cha
     struct tracked_key *key = work->tracked;
 
     if (key == NULL || key->node.expires_at <= now_us) {
-        work->budget = stored_budget(charge, now_us, work);
+        load_stored(charge, now_us, work);
         if (key == NULL)
             key = track_key(table, charge, now_us, work);
         else

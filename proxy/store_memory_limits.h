@@ -21,7 +21,7 @@ struct tracked_key;
 struct limit_work { /* room to decide one charge in; its content is the table's own */
     struct tracked_key *tracked;
     struct budget budget;
-    int64_t held;
+    int64_t held, heard_us;
     uint64_t hash, rule_print;
     bool must_keep;
 };

@@ -1,19 +1,13 @@
 /* Limit reports: see store_memory_reports.h. */
 #include "store_memory_reports.h"
 
+#include "budget.h"
 #include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SETS = 1024, WAYS = 4 /* places in which the report of a key may be */ };
-
-struct limit_report {
-    unsigned char principal[16];
-    uint64_t rule_print;
-    int64_t used;  /* units that could not be taken any more */
-    int64_t at_us; /* 0: no report */
-};
 
 void limit_reports_clear(struct limit_reports *reports)
 {
@@ -57,16 +51,10 @@ void limit_reports_note(struct limit_reports *reports, const struct limit_charge
 }
 
 bool limit_reports_find(const struct limit_reports *reports, const struct limit_charge *charge, uint64_t hash,
-                        uint64_t rule_print, int64_t now_us, struct budget *out)
+                        uint64_t rule_print, struct limit_report *out)
 {
-    const struct limit_report *report;
-
     if (reports->places == NULL)
         return false;
-    report = place_of(reports, charge, hash, rule_print);
-    if (!is_of(report, charge, rule_print))
-        return false;
-    *out = budget_of_units(charge->terms, report->used, report->at_us);
-    budget_advance(out, charge->terms, now_us);
-    return true;
+    *out = *place_of(reports, charge, hash, rule_print);
+    return is_of(out, charge, rule_print);
 }

@@ -8,8 +8,14 @@
 #ifndef WEIR_STORE_MEMORY_REPORTS_H
 #define WEIR_STORE_MEMORY_REPORTS_H
 
-#include "budget.h"
 #include "store.h"
+
+struct limit_report {
+    unsigned char principal[16];
+    uint64_t rule_print;
+    int64_t used;  /* units that could not be taken any more */
+    int64_t at_us; /* when it was said; 0: no report */
+};
 
 struct limit_reports { /* all zero: nothing was ever heard */
     struct limit_report *places;
@@ -17,14 +23,12 @@ struct limit_reports { /* all zero: nothing was ever heard */
 
 void limit_reports_clear(struct limit_reports *reports);
 
-/* `hash` (its lower bits) chooses the places; `rule_print` stands for the limit, whose rule a reload may replace. `at_us`: when it was
- * said. */
+/* `hash` (its lower bits) chooses the places; `rule_print` stands for the limit, whose rule a reload may replace. */
 void limit_reports_note(struct limit_reports *reports, const struct limit_charge *charge, uint64_t hash,
                         uint64_t rule_print, int64_t available, int64_t at_us);
 
-/* False where nothing is known of the key. Else the budget in which all that was used then was admitted then, at now_us. Its log has no
- * ring. */
+/* False where nothing is known of the key. */
 bool limit_reports_find(const struct limit_reports *reports, const struct limit_charge *charge, uint64_t hash,
-                        uint64_t rule_print, int64_t now_us, struct budget *out);
+                        uint64_t rule_print, struct limit_report *out);
 
 #endif

@@ -117,13 +117,31 @@ Test(store_memory_heed, what_was_used_here_is_not_forgotten_for_a_report_that_do
         struct limit_charge charge = charge_of(&rule, 1);
 
         limit_table_heed(table, &charge, 15, noon_us);
-        cr_assert_eq(decide(table, &charge, 8, noon_us), 8);
-        limit_table_heed(table, &charge, 14, noon_us);
-        cr_assert_eq(decide(table, &charge, 50, noon_us), 7, "algorithm %d: 5 and 8, and not 6", a);
-        limit_table_heed(table, &charge, 1, noon_us);
-        cr_assert_eq(decide(table, &charge, 50, noon_us), 0);
+        cr_assert_eq(decide(table, &charge, 8, noon_us + 1), 8);
+        limit_table_heed(table, &charge, 14, noon_us + 2);
+        cr_assert_eq(decide(table, &charge, 50, noon_us + 3), 7, "algorithm %d: 5 and 8, and not 6", a);
+        limit_table_heed(table, &charge, 1, noon_us + 4);
+        cr_assert_eq(decide(table, &charge, 50, noon_us + 5), 0);
         limit_table_free(table);
     }
+}
+
+/* Comparing the two anew at each decision would, when the older of them ends, forget what was admitted on top of it. */
+Test(store_memory_heed, what_is_admitted_after_a_second_report_counts_for_a_whole_window)
+{
+    struct limit_table *table = limit_table_new(1000);
+    struct limit_rule rule = rule_of(LIMIT_SLIDING_LOG, LIMIT);
+    struct limit_charge charge = charge_of(&rule, 1);
+    int64_t passed = 0;
+
+    decide(table, &charge, 10, noon_us + 10 * SECOND_US);
+    decide(table, &charge, 4, noon_us + 50 * SECOND_US);
+    limit_table_heed(table, &charge, LIMIT - 12, noon_us + 55 * SECOND_US);
+    passed += decide(table, &charge, 5, noon_us + 56 * SECOND_US);
+    passed += decide(table, &charge, 50, noon_us + 71 * SECOND_US); /* the first ten have ended */
+    passed += decide(table, &charge, 50, noon_us + 115 * SECOND_US);
+    cr_assert_leq(passed, LIMIT, "%lld in less than a minute", (long long)passed);
+    limit_table_free(table);
 }
 
 Test(store_memory_heed, a_report_that_knows_of_more_counts_from_the_next_request_on)
@@ -134,8 +152,8 @@ Test(store_memory_heed, a_report_that_knows_of_more_counts_from_the_next_request
         struct limit_charge charge = charge_of(&rule, 1);
 
         cr_assert_eq(decide(table, &charge, 2, noon_us), 2);
-        limit_table_heed(table, &charge, 5, noon_us);
-        cr_assert_eq(decide(table, &charge, 50, noon_us), 5, "algorithm %d", a);
+        limit_table_heed(table, &charge, 5, noon_us + 1);
+        cr_assert_eq(decide(table, &charge, 50, noon_us + 2), 5, "algorithm %d", a);
         limit_table_free(table);
     }
 }

@@ -34,6 +34,7 @@ static void on_gone(void *arg)
     if (exchange->plans != NULL)
         planner_leave(exchange->plans);
     limiter_leave(story->limiter, &exchange->limits);
+    let_others_try(exchange);
     if (exchange->bill != NULL)
         limiter_leave(story->limiter, exchange->bill);
     flight_leave(story->flights, &exchange->rider);

@@ -167,6 +167,7 @@ void stage_refused(struct exchange *exchange, struct limit_request *by);
  * others in line; false: none, so ask. False: it is not held. */
 bool stage_hold(struct exchange *exchange, struct limit_request *request);
 bool hold_behind(struct exchange *exchange, struct limit_request *request);
+void let_others_try(struct exchange *exchange); /* what it held is being given back */
 void hold_no_longer(struct exchange *exchange); /* it passed, or is told, or is gone; fine when not held */
 void refuse_by_limit(struct exchange *exchange, const struct limit_request *by);
 void refuse_objection(struct exchange *exchange, const struct objection *objection);

@@ -158,15 +158,6 @@ static void check_wait(struct draft *draft, const struct node *node, const struc
         complain_key(draft->complaints, max_wait, "is for when_refused: wait only");
 }
 
-/* A load outlives the request that pays for it: nobody would be there to give back what it holds. */
-static void check_counts(struct draft *draft, const struct node *node, const struct limit_rule *rule)
-{
-    if (rule->counts == COUNT_MISSES && rule->terms.lease_us > 0)
-        complain_value(
-            draft->complaints, node_member(node, "counts"),
-            "misses is for limits that charge for good, not for units that are held until the request ends");
-}
-
 /* What the keys mean together depends on the algorithm: one that this release does not have was refused
  * already. */
 static void check_limit(struct draft *draft, const struct node *node, struct limit_rule *rule)
@@ -185,7 +176,6 @@ static void check_limit(struct draft *draft, const struct node *node, struct lim
     }
     check_limit_cost(draft, node_member(node, "cost"), rule);
     check_wait(draft, node, rule);
-    check_counts(draft, node, rule);
 }
 
 void read_limits(struct draft *draft, const struct node *node, void *into)

@@ -42,6 +42,15 @@ void hold_no_longer(struct exchange *exchange)
     exchange->held = NULL;
 }
 
+void let_others_try(struct exchange *exchange)
+{
+    const struct limit_request *limits = &exchange->limits;
+
+    for (size_t i = 0; i < limits->charge_count; i++)
+        if (limits->charges[i].takes_hold && limits->charges[i].rule->when_refused == WAIT_FOR_IT)
+            waits_nudge(exchange->story->waits, &limits->charges[i]);
+}
+
 /* Of the limits that refuse and let wait, the one whose wait is longest; among those that know none, the first. */
 static const struct limit_charge *charge_to_wait_for(const struct limit_request *request)
 {

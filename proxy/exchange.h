@@ -141,6 +141,8 @@ void stage_identify(struct exchange *exchange);
 struct objection charge_limits(struct exchange *exchange); /* fills exchange->limits.charges */
 void stage_limit(struct exchange *exchange);
 void ask_limits(struct exchange *exchange);
+/* By which plans is it decided now? True: that is settled; else `settled` runs later. */
+bool settle_plans(struct exchange *exchange, void (*settled)(void *exchange));
 void stage_lookup(struct exchange *exchange);
 void look_up_again(struct exchange *exchange); /* it could not pay for what it found missing */
 /* For a copy without taking the right to load it. `done` may run inside this call, and may end the exchange. */

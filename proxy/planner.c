@@ -54,8 +54,9 @@ static void apply(struct planner *planner, struct plan_wish *wish, const struct 
     const struct limit_plan *plan = limit_plan_named(charge->rule, plan_name_text(name));
 
     charge->terms = plan != NULL ? &plan->terms : &charge->rule->terms;
-    if (name->len == 0 && charge->rule->unknown == UNKNOWN_BY_IP)
-        memcpy(charge->principal, wish->address, sizeof(charge->principal));
+    memcpy(charge->principal,
+           name->len == 0 && charge->rule->unknown == UNKNOWN_BY_IP ? wish->address : wish->own,
+           sizeof(charge->principal));
     if (name->len > 0 && plan == NULL) {
         site_count_unknown_plan(wish->request->site, charge->rule);
         warn_of_unknown_plan(planner, charge->rule);

@@ -16,6 +16,7 @@ struct planner;
 
 struct plan_wish { /* one charge whose limit has plans */
     struct limit_charge *charge;
+    unsigned char own[PRINCIPAL_BYTES];    /* who is charged, unless the address is */
     unsigned char caller[PRINCIPAL_BYTES]; /* whose plan it is */
     unsigned char address
         [PRINCIPAL_BYTES]; /* with `unknown: ip`: who is charged instead of a caller that the store does not know */
@@ -37,7 +38,7 @@ struct plan_request {
 struct planner *planner_new(struct loop *loop, struct store *store); /* borrows the store */
 void planner_free(struct planner *planner);
 
-/* True: each charge has its terms, and where need be another principal, by now. False: `settled` runs exactly once, on a later turn or
+/* Also again, for a request that was held: by what its callers' plans are now. True: each charge has its terms, and where need be another principal, by now. False: `settled` runs exactly once, on a later turn or
  * at the end of this one, unless planner_leave() is called first. */
 bool planner_ask(struct planner *planner, struct plan_request *request);
 void planner_leave(struct plan_request *request);

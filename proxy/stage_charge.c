@@ -93,6 +93,7 @@ static void wish_for_plan(struct charging *charging, struct limit_charge *charge
     }
     wish = &exchange->plans->wishes[exchange->plans->wish_count++];
     wish->charge = charge;
+    memcpy(wish->own, charge->principal, sizeof(wish->own));
     if (rule->key.part_count == 1)
         memcpy(wish->caller, charge->principal, sizeof(wish->caller));
     else {

@@ -3,7 +3,7 @@
 #include "clock.h"
 #include "verdict.h"
 
-static void on_turn(void *arg)
+static void ask_again(void *arg)
 {
     struct exchange *exchange = arg;
 
@@ -14,6 +14,15 @@ static void on_turn(void *arg)
         stage_pay(exchange);
     else
         look_up_again(exchange); /* somebody may have loaded it meanwhile */
+}
+
+/* By the plans that hold by now. */
+static void on_turn(void *arg)
+{
+    struct exchange *exchange = arg;
+
+    if (settle_plans(exchange, ask_again))
+        ask_again(exchange);
 }
 
 static void begin(struct exchange *exchange, struct limit_request *request, const struct limit_rule *rule)

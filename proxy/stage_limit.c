@@ -51,16 +51,20 @@ static void decide(void *arg)
         ask_limits(exchange);
 }
 
+bool settle_plans(struct exchange *exchange, void (*settled)(void *exchange))
+{
+    if (exchange->plans == NULL)
+        return true;
+    exchange->plans->settled = settled;
+    exchange->plans->arg = exchange;
+    return planner_ask(exchange->story->planner, exchange->plans);
+}
+
 /* Also the plans of what is to be paid later, before the upstream is asked: by then they are known. */
 void stage_limit(struct exchange *exchange)
 {
-    if (exchange->plans != NULL) {
-        exchange->plans->settled = decide;
-        exchange->plans->arg = exchange;
-        if (!planner_ask(exchange->story->planner, exchange->plans))
-            return;
-    }
-    decide(exchange);
+    if (settle_plans(exchange, decide))
+        decide(exchange);
 }
 
 /* Of one of the exchange's two requests to the limiter: the limits that were asked and may be named, added at `count`. */

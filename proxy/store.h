@@ -179,6 +179,8 @@ struct store {
         void *arg,
         const struct key32 *key); /* a load that somebody waits for has ended; on this worker's loop */
     void *on_wake_arg;
+    void (*on_correction)(void *arg); /* `corrections` went up; on this worker's loop, once for several */
+    void *on_correction_arg;
 };
 
 /* Admits are decided in the order they are given. `done` may be NULL for fill, release, renew. All inputs but

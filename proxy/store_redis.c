@@ -26,6 +26,8 @@ enum {
 struct mailbox {
     _Atomic int refs;
     struct redis_store *store; /* NULL once the handle is gone; the worker's own */
+    struct letter correction;
+    _Atomic bool has_correction; /* it is with the loop */
 };
 
 struct wake_letter {
@@ -144,11 +146,31 @@ void store_redis_set_pushed(struct store_redis *shared, bool is_pushed)
     pthread_mutex_unlock(&shared->lock);
 }
 
+static void deliver_correction(struct letter *letter, void *arg)
+{
+    struct mailbox *mailbox = arg;
+    struct redis_store *store = mailbox->store;
+
+    (void)letter;
+    atomic_store(&mailbox->has_correction, false); /* what comes from here on is told anew */
+    if (store != NULL && store->store.on_correction != NULL)
+        store->store.on_correction(store->store.on_correction_arg);
+    mailbox_release(mailbox);
+}
+
 void store_redis_note_correction(struct store_redis *shared)
 {
     pthread_mutex_lock(&shared->lock);
-    for (struct redis_store *each = shared->handles; each != NULL; each = each->next)
+    for (struct redis_store *each = shared->handles; each != NULL; each = each->next) {
+        struct mailbox *mailbox = each->mailbox;
+
         atomic_fetch_add(&each->store.corrections, 1);
+        if (atomic_exchange(&mailbox->has_correction, true))
+            continue;
+        mailbox->correction = (struct letter){.deliver = deliver_correction, .arg = mailbox};
+        atomic_fetch_add_explicit(&mailbox->refs, 1, memory_order_relaxed);
+        loop_post(each->loop, &mailbox->correction);
+    }
     pthread_mutex_unlock(&shared->lock);
 }
 

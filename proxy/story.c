@@ -19,6 +19,13 @@ static void on_wake(void *arg, const struct key32 *key)
     flights_wake(story->flights, key);
 }
 
+static void on_correction(void *arg)
+{
+    struct story *story = arg;
+
+    waits_nudge_all(story->waits);
+}
+
 struct story *story_new(struct loop *loop, struct store *store, struct store *fallback, struct site *site,
                         struct stats *stats)
 {
@@ -38,6 +45,8 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
     story->waits = waits_new(loop);
     store->on_wake = on_wake;
     store->on_wake_arg = story;
+    store->on_correction = on_correction;
+    store->on_correction_arg = story;
     return story;
 }
 

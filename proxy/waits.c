@@ -325,6 +325,12 @@ void waits_nudge(struct waits *waits, const struct limit_charge *charge)
         try_now(line);
 }
 
+void waits_nudge_all(struct waits *waits)
+{
+    for (struct link *at = waits->lines.next; at != &waits->lines; at = at->next)
+        try_now(LIST_OWNER(at, struct wait_line, link)); /* which ends none: somebody stands in each */
+}
+
 void waits_end(struct waits *waits)
 {
     waits->is_over = true;

@@ -52,6 +52,8 @@ void waits_leave(struct waits *waits, struct waiter *waiter);
 
 void waits_nudge(struct waits *waits,
                  const struct limit_charge *charge); /* somebody gave back what it takes */
+void waits_nudge_all(
+    struct waits *waits); /* something was corrected by hand: whoever it concerns may pass now */
 
 /* From now on nobody is held; all who are have their turn at once, and no other. */
 void waits_end(struct waits *waits);

@@ -80,6 +80,7 @@ static void wish(struct asker *asker, const struct limit_rule *rule, char caller
     asker->charges[i] = (struct limit_charge){.rule = rule, .terms = &rule->terms, .cost = 1};
     asker->charges[i].principal[0] = (unsigned char)caller;
     asker->request.wishes[i].charge = &asker->charges[i];
+    asker->request.wishes[i].own[0] = (unsigned char)caller;
     asker->request.wishes[i].caller[0] = (unsigned char)caller;
     asker->request.wishes[i].address[0] = 'A';
 }
@@ -190,6 +191,27 @@ Test(planner, a_caller_the_store_does_not_know_has_the_default_and_maybe_its_add
     cr_assert_eq(units(&known, 0), 6);
     cr_assert_eq(known.charges[0].principal[0], 'b', "who has any plan is known");
     cr_assert_eq(stats_total(stats_series(STATS_unknown_plans, (const char *const[]){"by_ip"})), 1);
+    stop();
+}
+
+Test(planner, who_asks_again_is_charged_by_what_is_known_by_then)
+{
+    struct asker asker = {0};
+
+    start();
+    wish(&asker, by_ip, 'a');
+    ask(&asker);
+    loop_turn(loop, 0);
+    answer(0, FAULT_NONE, "");
+    cr_assert(units(&asker, 0) == 6 && asker.charges[0].principal[0] == 'A');
+    cr_assert(ask(&asker));
+    cr_assert_eq(asker.charges[0].principal[0], 'A');
+    known_plans_doubt(store.plans, asker.request.wishes[0].caller);
+    cr_assert_not(ask(&asker));
+    loop_turn(loop, 0);
+    answer(1, FAULT_NONE, "big");
+    cr_assert_eq(asker.settled, 2);
+    cr_assert(units(&asker, 0) == 60 && asker.charges[0].principal[0] == 'a');
     stop();
 }
 

@@ -272,6 +272,27 @@ Test(waits, where_no_moment_is_known_the_line_is_tried_at_times_and_when_somethi
     stop();
 }
 
+Test(waits, what_is_corrected_by_hand_gives_every_line_a_turn)
+{
+    struct person *one, *behind, *other;
+
+    start();
+    one = person(0, &patient, 'a'), behind = person(1, &patient, 'a'), other = person(2, &patient, 'b');
+    cr_assert(stay(one, 30000000) && join(behind) && stay(other, 30000000));
+    waits_nudge_all(waits);
+    loop_turn(loop, 0);
+    loop_turn(loop, 0);
+    cr_assert(one->turns == 1 && other->turns == 1 && behind->turns == 0);
+    cr_assert(stay(one, 30000000), "he is still refused");
+    waits_leave(waits, &other->waiter);
+    waits_nudge_all(waits);
+    loop_turn(loop, 0);
+    cr_assert(one->turns == 2 && other->turns == 1);
+    waits_leave(waits, &one->waiter), waits_leave(waits, &behind->waiter);
+    waits_nudge_all(waits);
+    stop();
+}
+
 Test(waits, who_is_refused_by_another_limit_takes_the_place_in_that_line_which_his_arrival_gives_him)
 {
     static struct limit_rule second = {.name = "second", .when_refused = WAIT_FOR_IT, .max_wait_ms = 60000};

@@ -62,13 +62,12 @@ def test_a_wait_that_would_be_too_long_is_refused_at_once(fleet, counted):
 
 
 def test_never_more_get_in_than_the_limit_lets(fleet, counted):
-    """Forty at once for ten tokens and three more a second, held for at most two seconds: what got in is what the bucket held and got meanwhile."""
-    nodes = start(fleet, counted, {"client": limit("3/s", "2s", burst=10)})
+    """Forty at once for ten tokens and ten more a second, held for at most 700 ms: what got in is what the bucket held and got meanwhile."""
+    nodes = start(fleet, counted, {"client": limit("10/s", "700ms", burst=10)})
     answers = together([lambda at=at: nodes[at % 2].get("/", as_client("k")) for at in range(40)])
     let_in = [answer.status for answer in answers].count(200)
     assert {answer.status for answer in answers} <= {200, 429}
-    # two seconds give six; a slow machine may take longer to notice that they are over, by when more had come
-    assert 13 <= let_in == len(counted.requests)
+    assert 15 <= let_in == len(counted.requests)
     refused = [answer for answer in answers if answer.status == 429]
     assert refused and all(json.loads(answer.body)["retry_after_ms"] > 0 for answer in refused)
     assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="admitted") for node in distinct(nodes)) == let_in
@@ -169,7 +168,7 @@ def test_a_load_that_cannot_be_paid_yet_waits_outside_of_the_lock(fleet, scripte
 
 def test_calls_alone_wait_for_their_price_too(fleet, counted):
     nodes = fleet.start(counted.url, [{"match": "/plain", "limits": ["loads"]}, {"match": "/**", "limits": ["loads"], "cache": {"ttl": "1h"}}],
-                        {"loads": limit("10/s", "1m", burst=1, counts="misses")})
+                        {"loads": limit("40/s", "1m", burst=1, counts="misses")})
     answers = [nodes[at % 2].ask(*("POST", "/c") if at % 2 else ("GET", "/plain")) for at in range(6)]
     answers += [nodes[at % 2].get("/stored", [("Cache-Control", "no-cache")]) for at in range(3)]
     answers += [nodes[at % 2].get(f"/cold/{at}") for at in range(3)]
@@ -192,7 +191,7 @@ def test_many_lines_at_once_all_move(fleet, counted):
 
 
 def test_when_the_store_goes_away_those_who_wait_are_decided_as_the_limit_says(redis_fleet, counted):
-    node = start(redis_fleet, counted, {"client": limit("1/3s", "1m", on_store_failure="closed")}, count=1, store={**redis_fleet.store, "timeout": "50ms"})[0]
+    node = start(redis_fleet, counted, {"client": limit("1/2s", "1m", on_store_failure="closed")}, count=1, store={**redis_fleet.store, "timeout": "50ms"})[0]
     assert node.get("/", as_client("k")).status == 200
     held = Background(lambda: node.get("/", as_client("k")))
     wait_until(lambda: node.metric("weir_held_requests", limit="client") == 1, "it is held")

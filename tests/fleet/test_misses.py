@@ -278,3 +278,61 @@ def test_without_the_store_a_load_does_what_the_limit_says_and_what_is_near_is_f
     assert len(counted.requests) == (1 if status == 503 else 2)
     if without == "local":
         assert [node.get(f"/more/{at}").status for at in range(8)].count(200) <= 5
+
+
+KINDS = [
+    ("GET", "/k/{}", []),
+    ("GET", "/k/{}", []),
+    ("GET", "/k/{}", []),
+    ("HEAD", "/k/{}", []),
+    ("POST", "/k/{}", []),
+    ("GET", "/k/{}", [("Cache-Control", "no-cache")]),
+    ("GET", "/k/{}", [("Range", "bytes=0-0")]),
+    ("GET", "/p/{}?cache-control=private", []),
+    ("GET", "/v/{}?vary=accept-language", [("Accept-Language", "de")]),
+    ("GET", "/v/{}?vary=accept-language", [("Accept-Language", "en")]),
+    ("GET", "/s/{}?cache-control=max-age=0,stale-while-revalidate=600", []),
+    ("GET", "/a/{}", [("Authorization", "Basic eDp4")]),
+    ("GET", "/plain/{}", []),
+]
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["all_stay", "some_leave"])
+def test_as_much_is_charged_as_the_upstream_was_asked(fleet, counted, rng, leaves):
+    """Clients of different means ask for few keys in all the ways there are, all at once. What is gone from their budgets is what the upstream was
+    asked; only where clients leave while they pay, more may be gone."""
+    clients, budget, workers, asks = 8, 30, 12, 90
+    routes = [{"match": "/plain/**", "limits": ["loads"]}, {"match": "/**", "limits": ["loads"], "cache": CACHE}]
+    nodes = fleet.start({"servers": [counted.url], "retries": 0}, routes, {"loads": limit(budget)})
+    plans = [[(rng.randrange(clients), rng.randrange(2), rng.choice(KINDS), rng.randrange(6), leaves and rng.randrange(4) == 0) for _ in range(asks)]
+             for _ in range(workers)]
+
+    def run(plan):
+        got = set()
+        for client, node, (method, target, fields), key, is_gone in plan:
+            fields = [*as_client(f"client{client}"), *fields]
+            with nodes[node].connect() as connection:
+                connection.send(request_bytes(method, target.format(key), fields))
+                if not is_gone:
+                    got.add(connection.answer(method).status)
+        return got
+
+    statuses = set().union(*together([lambda plan=plan: run(plan) for plan in plans]))
+    assert statuses <= {200, 206, 304, 416, 429} and {200, 429} <= statuses
+    started = list({id(node): node for node in nodes}.values())
+    wait_until(lambda: all(node.metric("weir_client_connections") == 0 for node in started), "all have been answered or are gone")
+
+    def calls_at_rest():
+        before = len(counted.requests)
+        wait_until(lambda: all(node.metric("weir_loads_total") >= 0 for node in started), "a moment")
+        return len(counted.requests) == before and before
+
+    calls = wait_until(calls_at_rest, "the loads are over")
+    spent = 0
+    for client in range(clients):
+        last = nodes[client % 2].ask("POST", "/k/last", as_client(f"client{client}"))
+        spent += budget if last.status == 429 else budget - left(last) - 1
+    if leaves:
+        assert calls <= spent
+    else:
+        assert calls == spent

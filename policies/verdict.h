@@ -45,7 +45,7 @@ int64_t verdict_certain_us(int64_t retry_after_us);
 enum when_refused {
     REFUSE,
     GIVE_STORED, /* the stored copy instead, where there is one */
-    WAIT_FOR_IT, /* it is held until it would pass */
+    WAIT_FOR_IT, /* it waits until it would pass */
 };
 
 /* ... that several refuse: each of these must agree to what is more than a refusal, and where one of them wants it to wait, no copy makes it pass.

@@ -112,8 +112,8 @@ static void format_json(const struct access_record *r, struct text *line)
     add_number(line, SLICE(",\"took_us\":"), r->took_us);
     if (r->upstream_us >= 0)
         add_number(line, SLICE(",\"upstream_us\":"), r->upstream_us);
-    if (r->held_us > 0)
-        add_number(line, SLICE(",\"held_us\":"), r->held_us);
+    if (r->limit_wait_us > 0)
+        add_number(line, SLICE(",\"limit_wait_us\":"), r->limit_wait_us);
     add_string(line, SLICE(",\"cache\":"), slice_text(r->cache), WORD_MAX / 8);
     add_string(line, SLICE(",\"code\":"), slice_text(r->code), WORD_MAX / 8);
     add_string(line, SLICE(",\"detail\":"), slice_text(r->detail), WORD_MAX / 8);

@@ -28,7 +28,7 @@ static void on_gone(void *arg)
     struct exchange *exchange = arg;
     struct story *story = exchange->story;
 
-    hold_no_longer(exchange);
+    wait_no_longer(exchange);
     stage_account(exchange);
     move_to(exchange, STAGE_GONE);
     if (exchange->plans != NULL)

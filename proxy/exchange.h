@@ -9,7 +9,7 @@
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
  *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
  *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
- *   refused   by a limit: the stored copy, its turn later, or 429     stage_refused.c, stage_hold.c
+ *   refused   by a limit: the stored copy, its turn later, or 429     stage_refused.c, stage_wait.c
  *   refuse    our own answers                                         stage_refuse.c
  *   account   one log line and the counters, whatever happened        stage_account.c
  *
@@ -74,9 +74,9 @@ struct exchange {
     struct limit_request
         *bill; /* of limits that count misses: to be paid before the upstream is asked; NULL: none */
     const struct limit_request *refusal; /* which of the two was refused; NULL: none */
-    struct waiter waiter;                /* while it is held, by: */
-    struct limit_request *held;
-    const struct limit_rule *held_by;
+    struct waiter waiter;                /* its place in line, while it waits */
+    struct limit_request *waits_for;     /* what it is to ask again; NULL: it does not wait */
+    const struct limit_rule *waits_at;
     struct plan_request *plans; /* NULL: no charge depends on a plan */
 
     /* lookup, fetch */
@@ -120,8 +120,8 @@ struct exchange {
 
     /* account */
     int64_t began_us, upstream_us;
-    int64_t held_us;   /* until a limit let it pass, in all */
-    int64_t opened_us; /* from the request to its tunnel */
+    int64_t limit_wait_us; /* until limits let it pass, in all */
+    int64_t opened_us;     /* from the request to its tunnel */
     int status;
     int64_t body_bytes, received_bytes; /* the latter: through a tunnel */
     const char *code, *refusing_limit;
@@ -165,12 +165,13 @@ void stage_account(struct exchange *exchange);
 
 /* `by`, one of the exchange's own requests to the limiter, was not admitted: what follows. */
 void stage_refused(struct exchange *exchange, struct limit_request *by);
-/* Its client waits until its turn comes to ask `request` of the limiter again. stage_hold: it was refused. hold_behind: it was not asked yet, and finds
- * others in line; false: none, so ask. False: it is not held. */
-bool stage_hold(struct exchange *exchange, struct limit_request *request);
-bool hold_behind(struct exchange *exchange, struct limit_request *request);
+/* Its client waits until its turn comes to ask `request` of the limiter again. stage_wait: it was refused. wait_behind: it was not asked yet, and finds
+ * others in line; false: none, so ask. False: it does not wait. */
+bool stage_wait(struct exchange *exchange, struct limit_request *request);
+bool wait_behind(struct exchange *exchange, struct limit_request *request);
 void let_others_try(struct exchange *exchange); /* what it held is being given back */
-void hold_no_longer(struct exchange *exchange); /* it passed, or is told, or is gone; fine when not held */
+void wait_no_longer(
+    struct exchange *exchange); /* it passed, or is told, or is gone; fine when it does not wait */
 void refuse_by_limit(struct exchange *exchange, const struct limit_request *by);
 void refuse_objection(struct exchange *exchange, const struct objection *objection);
 void refuse_fault(struct exchange *exchange, enum fault fault);

@@ -20,7 +20,7 @@ void log_line(enum log_level level, const char *file, int line, const char *form
     __attribute__((format(printf, 4, 5)));
 
 struct access_record { /* of one request; slices are copied */
-    int64_t at_wall_us, took_us, upstream_us /* -1: not asked */, held_us;
+    int64_t at_wall_us, took_us, upstream_us /* -1: not asked */, limit_wait_us;
     struct slice peer /* the digest of the address, never the address */, method, target, host, route,
         user_agent, referer;
     int status;

@@ -231,7 +231,7 @@ static const char *limit_outcome_name(enum limit_outcome outcome)
     case LIMIT_SHADOW_REFUSED: return "shadow_refused";
     case LIMIT_FAST_DENIED: return "fast_denied";
     case LIMIT_GAVE_STORED: return "gave_stored";
-    case LIMIT_HELD: return "held";
+    case LIMIT_WAITED: return "waited";
     case LIMIT_OUTCOMES: break;
     }
     CHECK(!"a limit outcome is one of its own values");
@@ -256,12 +256,12 @@ void site_count_unknown_plan(struct site *site, const struct limit_rule *limit)
 
 void site_count_waiting(struct site *site, const struct limit_rule *limit, int64_t n)
 {
-    count(site, &site->waits[limit->index].waiting, STATS_held_requests, limit->name, NULL, n);
+    count(site, &site->waits[limit->index].waiting, STATS_limit_waiting, limit->name, NULL, n);
 }
 
 void site_observe_wait(struct site *site, const struct limit_rule *limit, int64_t us)
 {
-    observe(site, &site->waits[limit->index].waited, STATS_held_duration, limit->name, us);
+    observe(site, &site->waits[limit->index].waited, STATS_limit_wait, limit->name, us);
 }
 
 static const char *degraded_name(enum degraded_what what)

@@ -25,7 +25,7 @@ enum limit_outcome {
     LIMIT_SHADOW_REFUSED,
     LIMIT_FAST_DENIED, /* beside LIMIT_REFUSED: without asking the store */
     LIMIT_GAVE_STORED, /* beside LIMIT_REFUSED: answered with the stored copy */
-    LIMIT_HELD,        /* made to wait; how it ended counts beside */
+    LIMIT_WAITED,      /* made to wait; how it ended counts beside */
     LIMIT_OUTCOMES
 };
 
@@ -69,7 +69,7 @@ void site_count_limit(struct site *site, const struct limit_rule *limit, enum li
 void site_note_caller(struct site *site, const struct limit_rule *limit, const unsigned char principal[16]);
 void site_count_unknown_plan(struct site *site, const struct limit_rule *limit);
 void site_count_waiting(struct site *site, const struct limit_rule *limit,
-                        int64_t n); /* how many more are held, or fewer */
+                        int64_t n); /* how many more wait, or fewer */
 void site_observe_wait(struct site *site, const struct limit_rule *limit, int64_t us);
 void site_count_degraded(struct site *site, enum degraded_what what);
 void site_count_upstream(struct site *site, const struct upstream_rule *upstream,

@@ -49,7 +49,7 @@ void stage_account(struct exchange *exchange)
     struct access_record record = {
         .took_us = took_us,
         .upstream_us = exchange->upstream_us,
-        .held_us = exchange->held_us,
+        .limit_wait_us = exchange->limit_wait_us,
         .peer = slice_of(principal, sizeof(principal)),
         .method = head->method,
         .target = without_query(head->target),

@@ -20,7 +20,7 @@ static void on_decided(void *arg)
 
     switch (exchange->limits.ruling) {
     case RULING_ADMITTED:
-        hold_no_longer(exchange);
+        wait_no_longer(exchange);
         move_to(exchange, STAGE_LOOKING);
         stage_lookup(exchange);
         return;
@@ -47,7 +47,7 @@ static void decide(void *arg)
         stage_lookup(exchange);
         return;
     }
-    if (!hold_behind(exchange, &exchange->limits))
+    if (!wait_behind(exchange, &exchange->limits))
         ask_limits(exchange);
 }
 

@@ -207,7 +207,7 @@ static void deliver_landed(struct exchange *exchange, struct rider *rider)
 
 static void on_paid(void *arg)
 {
-    hold_no_longer(arg);
+    wait_no_longer(arg);
 }
 
 static void on_landed(void *arg)
@@ -222,7 +222,7 @@ static void on_landed(void *arg)
         rider->outcome != BOARDING_REFUSED) /* another one paid: nothing was refused to this one */
         memset(exchange->bill->has_state, 0, sizeof(exchange->bill->has_state));
     if (rider->outcome != BOARDING_REFUSED && rider->outcome != BOARDING_ALONE)
-        hold_no_longer(exchange); /* there was nothing to pay */
+        wait_no_longer(exchange); /* there was nothing to pay */
     switch (rider->outcome) {
     case BOARDING_OBJECT: deliver_landed(exchange, rider); return;
     case BOARDING_STREAM:

@@ -14,7 +14,7 @@ static void on_decided(void *arg)
 
     switch (exchange->bill->ruling) {
     case RULING_ADMITTED:
-        hold_no_longer(exchange);
+        wait_no_longer(exchange);
         fetch(exchange);
         return;
     case RULING_REFUSED:

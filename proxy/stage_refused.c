@@ -45,15 +45,15 @@ void stage_refused(struct exchange *exchange, struct limit_request *by)
     exchange->has_result = false;
     switch (resort_of(by)) {
     case GIVE_STORED:
-        hold_no_longer(exchange);
+        wait_no_longer(exchange);
         look_for_copy(exchange, on_copy);
         return;
     case WAIT_FOR_IT:
-        if (stage_hold(exchange, by))
+        if (stage_wait(exchange, by))
             return;
         break;
     case REFUSE: break;
     }
-    hold_no_longer(exchange);
+    wait_no_longer(exchange);
     refuse_by_limit(exchange, by);
 }

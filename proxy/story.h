@@ -38,7 +38,7 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
 void story_set_site(struct story *story,
                     struct site *site); /* takes the reference; requests under way keep theirs */
 void story_use_journal(struct story *story, struct journal *journal); /* borrows it; NULL: none */
-/* No new clients are let in: who is held by a limit has a last turn now. */
+/* No new clients are let in: who waits for a limit has a last turn now. */
 void story_drain(struct story *story);
 /* Nothing is left to do behind the clients' backs: no load, no change that is awaited, no
  * invalidation on its way to the store. */

@@ -1,4 +1,4 @@
-/* Waits: requests over a limit that are held until they would pass, in the order in which they came.
+/* Waits: requests over a limit that are kept waiting until they would pass, in the order in which they came.
  *
  * One line for each limit and principal of this worker. Only those at its head are tried, at the moment at which the store said that they would
  * pass, so a long line costs the store no more questions than a short one: about two for each that gets in. Whether one passes the store says,
@@ -43,7 +43,7 @@ const struct limit_charge *waits_find_line(const struct waits *waits, const stru
 bool waits_join(struct waits *waits, struct waiter *waiter, const struct limit_charge *charge);
 
 /* It was refused by this charge's limit (again): it takes, or keeps, the place that its arrival gives it in that limit's line. `retry_after_us`: the wait
- * that the store named; 0: it named none. False: it cannot be held so long, there is no room, or waiting is over; then it does not wait. */
+ * that the store named; 0: it named none. False: it cannot wait so long, there is no room, or waiting is over; then it does not wait. */
 bool waits_stay(struct waits *waits, struct waiter *waiter, const struct limit_charge *charge,
                 int64_t retry_after_us);
 
@@ -55,7 +55,7 @@ void waits_nudge(struct waits *waits,
 void waits_nudge_all(
     struct waits *waits); /* something was corrected by hand: whoever it concerns may pass now */
 
-/* From now on nobody is held; all who are have their turn at once, and no other. */
+/* From now on nobody waits; all who do have their turn at once, and no other. */
 void waits_end(struct waits *waits);
 
 #endif

@@ -8,7 +8,7 @@ static void ask_again(void *arg)
     struct exchange *exchange = arg;
 
     exchange->refusal = NULL;
-    if (exchange->held == &exchange->limits)
+    if (exchange->waits_for == &exchange->limits)
         ask_limits(exchange);
     else if (exchange->goes_alone)
         stage_pay(exchange);
@@ -27,28 +27,28 @@ static void on_turn(void *arg)
 
 static void begin(struct exchange *exchange, struct limit_request *request, const struct limit_rule *rule)
 {
-    if (exchange->held_by == rule)
+    if (exchange->waits_at == rule)
         return;
-    if (exchange->held_by != NULL)
-        site_count_waiting(exchange->site, exchange->held_by, -1);
+    if (exchange->waits_at != NULL)
+        site_count_waiting(exchange->site, exchange->waits_at, -1);
     else
-        exchange->held_us -= clock_mono_us();
-    exchange->held = request;
-    exchange->held_by = rule;
+        exchange->limit_wait_us -= clock_mono_us();
+    exchange->waits_for = request;
+    exchange->waits_at = rule;
     site_count_waiting(exchange->site, rule, 1);
-    site_count_limit(exchange->site, rule, LIMIT_HELD);
+    site_count_limit(exchange->site, rule, LIMIT_WAITED);
 }
 
-void hold_no_longer(struct exchange *exchange)
+void wait_no_longer(struct exchange *exchange)
 {
-    if (exchange->held_by == NULL)
+    if (exchange->waits_at == NULL)
         return;
     waits_leave(exchange->story->waits, &exchange->waiter);
-    exchange->held_us += clock_mono_us();
-    site_count_waiting(exchange->site, exchange->held_by, -1);
-    site_observe_wait(exchange->site, exchange->held_by, exchange->held_us);
-    exchange->held_by = NULL;
-    exchange->held = NULL;
+    exchange->limit_wait_us += clock_mono_us();
+    site_count_waiting(exchange->site, exchange->waits_at, -1);
+    site_observe_wait(exchange->site, exchange->waits_at, exchange->limit_wait_us);
+    exchange->waits_at = NULL;
+    exchange->waits_for = NULL;
 }
 
 void let_others_try(struct exchange *exchange)
@@ -78,7 +78,7 @@ static const struct limit_charge *charge_to_wait_for(const struct limit_request 
     return longest;
 }
 
-bool stage_hold(struct exchange *exchange, struct limit_request *request)
+bool stage_wait(struct exchange *exchange, struct limit_request *request)
 {
     const struct limit_charge *charge = charge_to_wait_for(request);
 
@@ -91,7 +91,7 @@ bool stage_hold(struct exchange *exchange, struct limit_request *request)
     return true;
 }
 
-bool hold_behind(struct exchange *exchange, struct limit_request *request)
+bool wait_behind(struct exchange *exchange, struct limit_request *request)
 {
     const struct limit_charge *charge =
         waits_find_line(exchange->story->waits, request->charges, request->charge_count);

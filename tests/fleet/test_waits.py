@@ -1,4 +1,4 @@
-"""when_refused: wait. Who is over the limit is held until it would pass, for max_wait at most: in the order of arrival, charged nothing meanwhile,
+"""when_refused: wait. Who is over the limit waits until it would pass, for max_wait at most: in the order of arrival, charged nothing meanwhile,
 and at little cost for the store.
 
 No test measures time: what came before what, who got in and how many, are counted.
@@ -35,19 +35,19 @@ def distinct(nodes):
     return list({id(node): node for node in nodes}.values())
 
 
-def test_who_is_over_the_limit_is_let_in_later_and_says_how_long_it_was_held(fleet, counted):
+def test_who_is_over_the_limit_is_let_in_later_and_says_how_long_it_waited(fleet, counted):
     nodes = start(fleet, counted, {"client": limit("10/s", "30s", burst=1)})
     answers = [nodes[at % 2].get("/", as_client("k")) for at in range(6)]
     assert [answer.status for answer in answers] == [200] * 6
-    node_held = sum(node.metric("weir_limit_decisions_total", limit="client", outcome="held") for node in distinct(nodes))
-    assert 1 <= node_held <= 5
+    waited = sum(node.metric("weir_limit_decisions_total", limit="client", outcome="waited") for node in distinct(nodes))
+    assert 1 <= waited <= 5
     assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="refused") for node in distinct(nodes)) == 0
     assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="admitted") for node in distinct(nodes)) == 6
-    assert sum(node.metric("weir_held_duration_seconds_count", limit="client") for node in distinct(nodes)) == node_held
-    assert all(node.metric("weir_held_requests", limit="client") == 0 for node in nodes)
+    assert sum(node.metric("weir_limit_wait_seconds_count", limit="client") for node in distinct(nodes)) == waited
+    assert all(node.metric("weir_limit_waiting", limit="client") == 0 for node in nodes)
     lines = wait_until(lambda: (all_lines := [line for node in distinct(nodes) for line in node.access_log()]) and len(all_lines) == 6 and all_lines,
                        "all lines")
-    assert len([line for line in lines if line.get("held_us", 0) > 0]) == node_held
+    assert len([line for line in lines if line.get("limit_wait_us", 0) > 0]) == waited
 
 
 def test_a_wait_that_would_be_too_long_is_refused_at_once(fleet, counted):
@@ -57,12 +57,12 @@ def test_a_wait_that_would_be_too_long_is_refused_at_once(fleet, counted):
     for answer in answers:
         assert (answer.status, json.loads(answer.body)["limit"]) == (429, "client")
         assert int(answer["retry-after"]) > 20
-    assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="held") for node in distinct(nodes)) == 0
+    assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="waited") for node in distinct(nodes)) == 0
     assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="refused") for node in distinct(nodes)) == 20
 
 
 def test_never_more_get_in_than_the_limit_lets(fleet, counted):
-    """Forty at once for ten tokens and ten more a second, held for at most 700 ms: what got in is what the bucket held and got meanwhile."""
+    """Forty at once for ten tokens and ten more a second, waiting for at most 700 ms: what got in is what the bucket held and got meanwhile."""
     nodes = start(fleet, counted, {"client": limit("10/s", "700ms", burst=10)})
     answers = together([lambda at=at: nodes[at % 2].get("/", as_client("k")) for at in range(40)])
     let_in = [answer.status for answer in answers].count(200)
@@ -72,7 +72,7 @@ def test_never_more_get_in_than_the_limit_lets(fleet, counted):
     assert refused and all(json.loads(answer.body)["retry_after_ms"] > 0 for answer in refused)
     assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="admitted") for node in distinct(nodes)) == let_in
     assert sum(node.metric("weir_limit_decisions_total", limit="client", outcome="refused") for node in distinct(nodes)) == len(refused)
-    assert all(node.metric("weir_held_requests", limit="client") == 0 for node in nodes)
+    assert all(node.metric("weir_limit_waiting", limit="client") == 0 for node in nodes)
 
 
 def test_the_line_moves_in_order_of_arrival(redis_fleet, counted):
@@ -82,9 +82,9 @@ def test_the_line_moves_in_order_of_arrival(redis_fleet, counted):
     for at in range(12):
         waiting.append(Background(lambda at=at: node.get(f"/{at}", as_client("k"))))
         seen = node.metric("weir_limit_decisions_total", limit="client")
-        wait_until(lambda at=at: node.metric("weir_limit_decisions_total", limit="client", outcome="held")
+        wait_until(lambda at=at: node.metric("weir_limit_decisions_total", limit="client", outcome="waited")
                    + len(counted.requests) > at + 1 or seen > at + 1, "it has come")
-        wait_until(lambda at=at: len(counted.requests) - 1 + node.metric("weir_held_requests", limit="client") >= at + 1, "it is in the line or through")
+        wait_until(lambda at=at: len(counted.requests) - 1 + node.metric("weir_limit_waiting", limit="client") >= at + 1, "it is in the line or through")
     assert [each.result().status for each in waiting] == [200] * 12
     assert [request.target for request in counted.requests] == ["/first"] + [f"/{at}" for at in range(12)]
 
@@ -108,10 +108,10 @@ def test_a_client_that_leaves_makes_room_and_is_charged_nothing(fleet, counted):
     connections = [nodes[0].connect() for _ in range(5)]
     for connection in connections:
         connection.send(b"GET / HTTP/1.1\r\nHost: api.test\r\nx-api-key: k\r\n\r\n")
-    wait_until(lambda: nodes[0].metric("weir_held_requests", limit="client") == 5, "all are held")
+    wait_until(lambda: nodes[0].metric("weir_limit_waiting", limit="client") == 5, "all wait")
     for connection in connections:
         connection.close()
-    wait_until(lambda: nodes[0].metric("weir_held_requests", limit="client") == 0, "nobody is held any more")
+    wait_until(lambda: nodes[0].metric("weir_limit_waiting", limit="client") == 0, "nobody waits any more")
     assert nodes[0].metric("weir_limit_decisions_total", limit="client", outcome="admitted") == 1
     assert len(counted.requests) == 1
 
@@ -122,21 +122,21 @@ def test_other_clients_pass_a_line_that_is_not_theirs(fleet, counted):
     assert nodes[0].get("/", as_client("slow")).status == 200
     with nodes[0].connect() as connection:
         connection.send(b"GET / HTTP/1.1\r\nHost: api.test\r\nx-api-key: slow\r\n\r\n")
-        wait_until(lambda: nodes[0].metric("weir_held_requests", limit="client") == 1, "it is held")
+        wait_until(lambda: nodes[0].metric("weir_limit_waiting", limit="client") == 1, "it waits")
         for at in range(10):
             assert nodes[at % 2].get("/", as_client(f"other{at}")).status == 200
-        assert nodes[0].metric("weir_held_requests", limit="client") == 1
+        assert nodes[0].metric("weir_limit_waiting", limit="client") == 1
     answer = nodes[1].get("/", as_client("last"))
-    assert '"everyone";r=988' in answer["ratelimit"], "held and refused requests are charged to none"
+    assert '"everyone";r=988' in answer["ratelimit"], "requests that wait or are refused are charged to none"
 
 
 def test_the_end_of_the_node_ends_the_wait(fleet, counted):
     nodes = start(fleet, counted, {"client": limit("1/30s", "1m")})
     assert nodes[0].get("/", as_client("k")).status == 200
-    held = [Background(lambda: nodes[0].get("/", as_client("k"))) for _ in range(10)]
-    wait_until(lambda: nodes[0].metric("weir_held_requests", limit="client") == 10, "all are held")
+    waiting = [Background(lambda: nodes[0].get("/", as_client("k"))) for _ in range(10)]
+    wait_until(lambda: nodes[0].metric("weir_limit_waiting", limit="client") == 10, "all wait")
     assert nodes[0].stop() == 0
-    answers = [each.result() for each in held]
+    answers = [each.result() for each in waiting]
     assert [answer.status for answer in answers] == [429] * 10
     assert all(20 <= int(answer["retry-after"]) <= 30 for answer in answers)
     fleet.remove(nodes[0])
@@ -156,7 +156,7 @@ def test_a_load_that_cannot_be_paid_yet_waits_outside_of_the_lock(fleet, scripte
     nodes = fleet.start(upstream.url, [{"match": "/**", "limits": ["loads"], "cache": {"ttl": "1h", "lock_timeout": "10m"}}], limits)
     assert nodes[0].get("/spent", as_client("poor")).status == 200
     poor = Background(lambda: nodes[0].get("/cold", as_client("poor")))
-    wait_until(lambda: sum(node.metric("weir_limit_decisions_total", limit="loads", outcome="held") for node in distinct(nodes)) == 1, "it is held")
+    wait_until(lambda: sum(node.metric("weir_limit_decisions_total", limit="loads", outcome="waited") for node in distinct(nodes)) == 1, "it waits")
     rich = Background(lambda: nodes[1].get("/cold", as_client("rich")))
     upstream.wait_requests(2)
     gate.set()
@@ -193,9 +193,9 @@ def test_many_lines_at_once_all_move(fleet, counted):
 def test_when_the_store_goes_away_those_who_wait_are_decided_as_the_limit_says(redis_fleet, counted):
     node = start(redis_fleet, counted, {"client": limit("1/2s", "1m", on_store_failure="closed")}, count=1, store={**redis_fleet.store, "timeout": "50ms"})[0]
     assert node.get("/", as_client("k")).status == 200
-    held = Background(lambda: node.get("/", as_client("k")))
-    wait_until(lambda: node.metric("weir_held_requests", limit="client") == 1, "it is held")
+    waiting = Background(lambda: node.get("/", as_client("k")))
+    wait_until(lambda: node.metric("weir_limit_waiting", limit="client") == 1, "it waits")
     redis_fleet.redis.kill()
     wait_until(lambda: node.metric("weir_store_up") == 0, "the node has seen that Redis is gone")
     assert node.get("/", as_client("another")).status == 503
-    assert held.result().status == 503
+    assert waiting.result().status == 503

@@ -212,6 +212,15 @@ static bool read_languages(const struct header *request, size_t count, struct la
     return true;
 }
 
+static void write_language(struct slice tag, int weight, struct text *out)
+{
+    for (size_t k = 0; k < tag.len; k++)
+        text_add_char(out, ascii_lower(tag.base[k]));
+    text_add_char(out, ';');
+    text_add_int(out, weight);
+    text_add_char(out, ',');
+}
+
 static bool write_languages(const struct header *request, size_t count, struct text *out)
 {
     struct language languages[MAX_LANGUAGES];
@@ -219,14 +228,36 @@ static bool write_languages(const struct header *request, size_t count, struct t
 
     if (!read_languages(request, count, languages, &made))
         return false;
-    for (size_t i = 0; i < made; i++) {
-        for (size_t k = 0; k < languages[i].tag.len; k++)
-            text_add_char(out, ascii_lower(languages[i].tag.base[k]));
-        text_add_char(out, ';');
-        text_add_int(out, languages[i].weight);
-        text_add_char(out, ',');
-    }
+    for (size_t i = 0; i < made; i++)
+        write_language(languages[i].tag, languages[i].weight, out);
     return true;
+}
+
+bool vary_prefers_language(const struct header *request, size_t count, struct slice *language)
+{
+    struct language languages[MAX_LANGUAGES];
+    size_t made;
+
+    if (!read_languages(request, count, languages, &made) || made == 0 || languages[0].weight == 0 ||
+        (made > 1 && languages[1].weight == languages[0].weight) || slice_eq(languages[0].tag, SLICE("*")))
+        return false;
+    *language = languages[0].tag;
+    return true;
+}
+
+bool vary_is_in_language(const struct header *response, size_t count, struct slice *language)
+{
+    bool says = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!slice_eq(response[i].name, SLICE("content-language")))
+            continue;
+        if (says || !is_token(slice_trim(response[i].value)))
+            return false; /* a list, too */
+        *language = slice_trim(response[i].value);
+        says = true;
+    }
+    return says;
 }
 
 /* ---- any other field ---- */
@@ -264,7 +295,8 @@ static void write_field(struct slice name, const struct header *request, size_t 
 }
 
 /* Each field ends in a line feed, which no value holds. */
-void vary_write_values(struct slice names, const struct header *request, size_t count, struct text *out)
+void vary_write_values_in(struct slice language, struct slice names, const struct header *request,
+                          size_t count, struct text *out)
 {
     struct slice name;
 
@@ -273,9 +305,16 @@ void vary_write_values(struct slice names, const struct header *request, size_t 
         if (slice_eq(name, SLICE("accept-encoding"))) {
             text_add_char(out, '=');
             vary_write_codings(request, count, out);
+        } else if (slice_eq(name, SLICE("accept-language")) && language.base != NULL) {
+            write_language(language, 1000, out);
         } else if (!slice_eq(name, SLICE("accept-language")) || !write_languages(request, count, out)) {
             write_field(name, request, count, out);
         }
         text_add_char(out, '\n');
     }
+}
+
+void vary_write_values(struct slice names, const struct header *request, size_t count, struct text *out)
+{
+    vary_write_values_in(slice_of(NULL, 0), names, request, count, out);
 }

@@ -25,6 +25,16 @@ bool vary_extend(struct slice known, const struct header *response, size_t count
 /* What a request says in the fields of these names. */
 void vary_write_values(struct slice names, const struct header *request, size_t count, struct text *out);
 
+/* The same as if the request asked for this language and no other. */
+void vary_write_values_in(struct slice language, struct slice names, const struct header *request,
+                          size_t count, struct text *out);
+
+/* The language that the request wants before all others. False: it wants none, several alike, any, or what cannot be
+ * read. */
+bool vary_prefers_language(const struct header *request, size_t count, struct slice *language);
+/* The one language that a response says it is in; false: it does not say, or is in several. */
+bool vary_is_in_language(const struct header *response, size_t count, struct slice *language);
+
 /* What all the request's Accept-Encoding lines permit of "br", "gzip" and "zstd", in this order, ", " between
  * them; nothing: none of them. */
 void vary_write_codings(const struct header *request, size_t count, struct text *out);

@@ -38,6 +38,7 @@ struct load_plan {
     size_t charge_count;                /* 0: it is free */
     char varied[VARY_NAMES_ROOM];       /* the fields that the key tells requests apart by, see variant.h */
     size_t varied_len;
+    struct key32 rule_key;  /* with varied_len > 0: that of the rule from which the last step came */
     bool is_part;           /* it asks for a range of what is at whole_key, see part.h */
     struct key32 whole_key; /* with is_part */
 };

@@ -392,8 +392,8 @@ static void on_filled(void *arg, enum fault fault, enum fill_result result)
         case FILL_STORED:
             outcome = LOAD_STORED;
             if (flight->plan->is_part && flight->answer.object->status == 206)
-                part_put_near(store->near, &flight->plan->whole_key, flight->answer.object,
-                              loop_now(flight->all->loop));
+                part_put_near(store->near, &flight->plan->whole_key, flight->answer.object);
+            variant_put_preferred(store->near, flight->plan, flight->answer.object);
             if (store->is_shared)
                 near_put(store->near, flight->answer.object);
             break;

@@ -161,6 +161,22 @@ struct object *object_aged(const struct object *object, struct mono_ms stale_at,
     return aged;
 }
 
+struct object *object_rekeyed(const struct object *object, const struct key32 *key)
+{
+    static const struct lifetimes none = {0};
+    struct object *other =
+        object_new(key, object->epoch, object->status, object->headers, object->header_count, object->tags,
+                   object->tag_count, object->blocks, object->block_count, &none, object->fresh_until);
+
+    other->aged_epoch = object->aged_epoch;
+    other->fresh_until = object->fresh_until;
+    other->stale_until = object->stale_until;
+    other->error_until = object->error_until;
+    other->keep_until = object->keep_until;
+    other->born = object->born;
+    return other;
+}
+
 struct object *object_hold(struct object *object)
 {
     int before = atomic_fetch_add_explicit(&object->refs, 1, memory_order_relaxed);

@@ -71,6 +71,8 @@ struct object *object_new(const struct key32 *key, int64_t epoch, int status, co
 /* The same response, its body shared, whose freshness ended at `stale_at` at the latest: what is left after that of its
  * windows begins there. To be validated it stays as good as it was. One reference. */
 struct object *object_aged(const struct object *object, struct mono_ms stale_at, int64_t aged_epoch);
+/* The same response, its body and moments shared, as it would lie at another key. One reference. */
+struct object *object_rekeyed(const struct object *object, const struct key32 *key);
 struct object *object_hold(struct object *object);
 void object_release(struct object **object); /* NULL is fine; takes and nulls it */
 struct mono_ms

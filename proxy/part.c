@@ -72,23 +72,11 @@ struct object *part_find_near(struct near *near, const struct key32 *whole, stru
     return near_find(near, &key, now);
 }
 
-void part_put_near(struct near *near, const struct key32 *whole, const struct object *part,
-                   struct mono_ms now)
+void part_put_near(struct near *near, const struct key32 *whole, const struct object *part)
 {
     struct key32 key = key_of(whole, SLICE(""));
-    struct lifetimes lifetimes = {
-        .fresh_ms = part->fresh_until.ms - now.ms,
-        .stale_ms = part->fresh_until.ms - now.ms,
-        .error_ms = part->fresh_until.ms - now.ms,
-        .keep_ms = part->fresh_until.ms - now.ms,
-        .age_ms = now.ms - part->born.ms,
-    };
-    struct object *latest;
+    struct object *latest = object_rekeyed(part, &key);
 
-    if (lifetimes.fresh_ms <= 0)
-        return;
-    latest = object_new(&key, part->epoch, part->status, part->headers, part->header_count, part->tags,
-                        part->tag_count, part->blocks, part->block_count, &lifetimes, now);
     near_put(near, latest);
     object_release(&latest);
 }

@@ -28,7 +28,6 @@ bool part_gives(const struct object *part, struct slice range, struct byte_range
 /* Held, or NULL. With a range: what was loaded for this very range; with an empty one: the latest part. */
 struct object *part_find_near(struct near *near, const struct key32 *whole, struct slice range,
                               struct mono_ms now);
-void part_put_near(struct near *near, const struct key32 *whole, const struct object *part,
-                   struct mono_ms now);
+void part_put_near(struct near *near, const struct key32 *whole, const struct object *part);
 
 #endif

@@ -292,7 +292,9 @@ static struct object *find_near(struct exchange *exchange)
         if (!leads_on)
             return NULL;
     }
-    return object;
+    return object != NULL || exchange->plan.varied_len == 0
+               ? object
+               : variant_find_preferred(near, &exchange->plan, now);
 }
 
 /* True: answered from what is near, or with what the upstream says of it. */

@@ -19,6 +19,12 @@ bool object_is_rule(const struct object *object);
 bool variant_follow(struct load_plan *plan, struct slice names);
 bool variant_follow_rule(struct load_plan *plan, const struct object *rule);
 
+/* Who wants one language before all others would be given the answer in it, where there is one (RFC 9110 section 12.5.4).
+ * So an answer that says which language it is in lies, near, also where requests for that language alone lead; and a
+ * request whose own variant is not near looks there for what it wants most: held, fresh and in that language, or NULL. */
+void variant_put_preferred(struct near *near, const struct load_plan *plan, const struct object *answer);
+struct object *variant_find_preferred(struct near *near, const struct load_plan *plan, struct mono_ms now);
+
 /* A rule for the plan's key, one reference; `lifetimes` is what the store is to be told. */
 struct object *variant_rule_new(const struct load_plan *plan, struct slice names, int64_t epoch,
                                 struct mono_ms now, struct lifetimes *lifetimes);

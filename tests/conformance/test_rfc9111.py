@@ -329,3 +329,41 @@ def test_a_variant_is_confirmed_with_its_own_validator(world):
         answer = world.stale("/x", {"Foo": value})
         assert (answer.body, answer["x-cache"]) == (body, "REVALIDATED")
         assert world.requests("/x")[-1]["if-none-match"] == f'"{value}"'
+
+
+# ---- languages ----
+
+
+def in_language(world, answers):
+    """/x says in which language it is: the first of `answers` that the request names, else the last."""
+    def fields(request):
+        asked = request["accept-language"] or ""
+        return {**FRESH, "Vary": "Accept-Language", "Content-Language": next((each for each in answers if each in asked), answers[-1])}
+
+    world.says("/x", (200, fields))
+
+
+def test_who_wants_a_language_most_is_given_what_is_stored_in_it(world):
+    in_language(world, ["de", "fr", "en"])
+    body = world.nodes[0].get("/x", {"Accept-Language": "en, de"}).body
+    wait_until(lambda: world.nodes[0].get("/x", {"Accept-Language": "en, de"})["x-cache"] == "HIT", "it is stored")
+    for wanted in ("fr;q=0.5, de;q=1.0", "de", "DE, *;q=0.1"):
+        answer = world.nodes[0].get("/x", {"Accept-Language": wanted})
+        assert (answer.body, answer["content-language"], answer["x-cache"]) == (body, "de", "HIT")
+    assert len(world.requests("/x")) == 1
+
+
+@pytest.mark.parametrize("wanted", ["fr, de", "fr, de;q=0.9", "de;q=x", "de-AT", "*"])
+def test_who_wants_it_no_more_than_another_is_not(world, wanted):
+    in_language(world, ["de", "fr", "en"])
+    world.nodes[0].get("/x", {"Accept-Language": "en, de"})
+    wait_until(lambda: world.nodes[0].get("/x", {"Accept-Language": "en, de"})["x-cache"] == "HIT", "it is stored")
+    assert world.nodes[0].get("/x", {"Accept-Language": wanted})["x-cache"] == "MISS"
+
+
+def test_what_is_given_for_want_of_a_language_is_not_taken_for_it(world):
+    """Who asks for German alone is given English; that says nothing of who would rather have French."""
+    in_language(world, ["fr", "en"])
+    assert world.nodes[0].get("/x", {"Accept-Language": "de"})["content-language"] == "en"
+    wait_until(lambda: world.nodes[0].get("/x", {"Accept-Language": "de"})["x-cache"] == "HIT", "it is stored")
+    assert world.nodes[0].get("/x", {"Accept-Language": "de, fr;q=0.5"})["content-language"] == "fr"

@@ -149,3 +149,57 @@ Test(vary, what_one_field_says_is_never_taken_for_another)
 
     cr_assert(!slice_eq(slice_of(one, one_len), slice_of(other, other_len)));
 }
+
+Test(vary, a_request_may_want_one_language_before_all_others)
+{
+    static const struct {
+        const char *value, *want; /* NULL: it does not */
+    } rows[] = {
+        {"de", "de"},
+        {"fr;q=0.5, de;q=1.0", "de"},
+        {"de;q=0.2,fr;q=0.1,*;q=0.1", "de"},
+        {"de-AT, de;q=0.9", "de-AT"},
+        {"en, de", NULL},
+        {"", NULL},
+        {"*", NULL},
+        {"*, de;q=0.5", NULL},
+        {"de;q=0", NULL},
+        {"de;q=x", NULL},
+        {"de;q=0.5, fr;q=0.5", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct header header = {SLICE("accept-language"), slice_text(rows[i].value)};
+        struct slice got = SLICE("");
+
+        cr_expect_eq(vary_prefers_language(&header, 1, &got), rows[i].want != NULL, "%s", rows[i].value);
+        if (rows[i].want != NULL)
+            cr_expect(slice_eq(got, slice_text(rows[i].want)), "%s", rows[i].value);
+    }
+}
+
+Test(vary, what_is_in_one_language_says_so_once)
+{
+    static const struct header one[] = {{{"content-language", 16}, {" de ", 4}}},
+                               list[] = {{{"content-language", 16}, {"de, en", 6}}},
+                               twice[] = {{{"content-language", 16}, {"de", 2}},
+                                          {{"content-language", 16}, {"de", 2}}};
+    struct slice got;
+
+    cr_assert(vary_is_in_language(one, 1, &got) && slice_eq(got, SLICE("de")));
+    cr_assert(!vary_is_in_language(list, 1, &got) && !vary_is_in_language(twice, 2, &got) &&
+              !vary_is_in_language(NULL, 0, &got));
+}
+
+Test(vary, as_if_for_one_language_is_what_a_request_for_it_alone_says)
+{
+    static const struct header asked[] = {{{"accept-language", 15}, {"en, DE;q=0.5", 12}},
+                                          {{"foo", 3}, {"1", 1}}},
+                               alone[] = {{{"accept-language", 15}, {"de", 2}}, {{"foo", 3}, {"1", 1}}};
+    char a[128], b[128];
+    struct text as_if = text_in(a, sizeof(a)), really = text_in(b, sizeof(b));
+
+    vary_write_values_in(SLICE("DE"), SLICE("accept-language, foo"), asked, 2, &as_if);
+    vary_write_values(SLICE("accept-language, foo"), alone, 2, &really);
+    cr_assert(slice_eq(text_slice(&as_if), text_slice(&really)));
+}

@@ -110,6 +110,43 @@ Test(commands, what_comes_later_says_so)
     }
 }
 
+Test(commands, client_wants_to_know_what_to_do_with_whom)
+{
+    static const char usage[] = "usage: weir client -c FILE [--limit NAME] get|set|del KEY [PLAN]\n";
+    static const struct {
+        const char *words, *problem;
+    } rows[] = {
+        {"-c conf/fleet.yaml", "something is missing"},
+        {"-c conf/fleet.yaml get", "something is missing"},
+        {"-c conf/fleet.yaml ask k", "what to do is get, set or del"},
+        {"-c conf/fleet.yaml set k", "the plan is missing"},
+        {"-c conf/fleet.yaml get k pro", "only set takes a plan"},
+        {"-c conf/fleet.yaml set k pro now", "one word too many: \"now\""},
+        {"-c conf/fleet.yaml get k --limit", "--limit needs a value"},
+        {"-c conf/fleet.yaml --limit a --limit b get k", "--limit is given twice"},
+        {"-c conf/fleet.yaml get k --plan", "unknown option \"--plan\""},
+        {"get k", "the configuration is missing"},
+        {"-c conf/fleet.yaml -- get", "something is missing"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[128], err[256];
+
+        snprintf(line, sizeof line, "weir client %s", rows[i].words);
+        snprintf(err, sizeof err, "weir client: %s; %s", rows[i].problem, usage);
+        expect(line, 2, "", err);
+    }
+}
+
+/* Nothing of this reaches a store or a process. */
+Test(commands, client_tells_what_the_configuration_does_not_have)
+{
+    expect("weir client -c nowhere.yaml get k", 2, "",
+           "nowhere.yaml: cannot be read: No such file or directory\n");
+    expect("weir client -c conf/minimal.yaml get k", 2, "",
+           "weir client: No limit of the configuration has plans.\n");
+}
+
 Test(commands, help_is_there_for_all_and_for_each)
 {
     static const char *const each[] = {"run",   "check",  "version", "explain", "invalidate",

@@ -48,8 +48,8 @@ enum when_refused {
     WAIT_FOR_IT, /* it waits until it would pass */
 };
 
-/* ... that several refuse: each of these must agree to what is more than a refusal, and where one of them wants it to wait, no copy makes it pass.
- * `whens` are those of the standings, at the same places. */
+/* ... that several refuse: each of these must agree to what is more than a refusal, and where one of them wants it to wait, no
+ * copy makes it pass. `whens` are those of the standings, at the same places. */
 enum when_refused verdict_resort(const struct limit_standing *standings, const enum when_refused *whens,
                                  size_t count);
 

@@ -120,8 +120,8 @@ struct exchange {
 
     /* account */
     int64_t began_us, upstream_us;
-    int64_t limit_wait_us; /* until limits let it pass, in all */
-    int64_t opened_us;     /* from the request to its tunnel */
+    int64_t limit_wait_us, wait_began_us; /* the former until limits let it pass, in all */
+    int64_t opened_us;                    /* from the request to its tunnel */
     int status;
     int64_t body_bytes, received_bytes; /* the latter: through a tunnel */
     const char *code, *refusing_limit;
@@ -165,8 +165,9 @@ void stage_account(struct exchange *exchange);
 
 /* `by`, one of the exchange's own requests to the limiter, was not admitted: what follows. */
 void stage_refused(struct exchange *exchange, struct limit_request *by);
-/* Its client waits until its turn comes to ask `request` of the limiter again. stage_wait: it was refused. wait_behind: it was not asked yet, and finds
- * others in line; false: none, so ask. False: it does not wait. */
+/* Its client waits until its turn comes to ask `request` of the limiter again; false: it does not.
+ *   stage_wait    it was refused
+ *   wait_behind   it was not asked yet; false, too, where nobody is in line before it: then ask */
 bool stage_wait(struct exchange *exchange, struct limit_request *request);
 bool wait_behind(struct exchange *exchange, struct limit_request *request);
 void let_others_try(struct exchange *exchange); /* what it held is being given back */

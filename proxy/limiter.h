@@ -51,8 +51,8 @@ struct limit_request {
     int64_t place;
 };
 
-/* Of a request that was decided: where its i-th limit stands, if has_state[i]; and the longest wait that the limits which refuse it named, 0: none
- * did. */
+/* Of a request that was decided: where its i-th limit stands, if has_state[i]; and the longest wait that the limits which refuse it
+ * named, 0: none did. */
 struct limit_standing limit_request_standing(const struct limit_request *request, size_t i);
 int64_t limit_request_wait_us(const struct limit_request *request);
 

@@ -1,4 +1,4 @@
-/* Hold: a request that a limit refused waits for its turn to ask again, its client connected and charged nothing. */
+/* Wait: a request that a limit refused waits for its turn to ask again, its client connected and charged nothing. */
 #include "exchange.h"
 #include "clock.h"
 #include "verdict.h"
@@ -32,7 +32,7 @@ static void begin(struct exchange *exchange, struct limit_request *request, cons
     if (exchange->waits_at != NULL)
         site_count_waiting(exchange->site, exchange->waits_at, -1);
     else
-        exchange->limit_wait_us -= clock_mono_us();
+        exchange->wait_began_us = clock_mono_us();
     exchange->waits_for = request;
     exchange->waits_at = rule;
     site_count_waiting(exchange->site, rule, 1);
@@ -41,12 +41,15 @@ static void begin(struct exchange *exchange, struct limit_request *request, cons
 
 void wait_no_longer(struct exchange *exchange)
 {
+    int64_t waited_us;
+
     if (exchange->waits_at == NULL)
         return;
     waits_leave(exchange->story->waits, &exchange->waiter);
-    exchange->limit_wait_us += clock_mono_us();
+    waited_us = clock_mono_us() - exchange->wait_began_us;
+    exchange->limit_wait_us += waited_us;
     site_count_waiting(exchange->site, exchange->waits_at, -1);
-    site_observe_wait(exchange->site, exchange->waits_at, exchange->limit_wait_us);
+    site_observe_wait(exchange->site, exchange->waits_at, waited_us);
     exchange->waits_at = NULL;
     exchange->waits_for = NULL;
 }
@@ -98,7 +101,8 @@ bool wait_behind(struct exchange *exchange, struct limit_request *request)
 
     exchange->waiter.turn = on_turn;
     exchange->waiter.arg = exchange;
-    if (charge == NULL || !waits_join(exchange->story->waits, &exchange->waiter, charge))
+    if (charge == NULL || charge->cost > limit_capacity(charge->terms) /* no waiting helps */ ||
+        !waits_join(exchange->story->waits, &exchange->waiter, charge))
         return false;
     begin(exchange, request, charge->rule);
     return true;

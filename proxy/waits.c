@@ -1,9 +1,9 @@
 /* Waits: see waits.h.
  *
- * A line goes in rounds. A round begins when its head is due; it tries the first few, and ends once all of them have said what came of it. If
- * all passed the next one follows at once, and tries twice as many: what was freed together is taken together. If one was
- * refused, the rest is not due before that one. Whoever takes longer to say (his turn may be a look for the answer in the cache) holds up
- * nobody: the line goes on without him, and he keeps his place. */
+ * A line goes in rounds. A round begins when its head is due; it tries the first few, and ends once all of them have said what
+ * came of it. If all passed the next one follows at once, and tries twice as many: what was freed together is taken together. If
+ * one was refused, the rest is not due before that one. Whoever takes longer to say (his turn may be a look for the answer in the
+ * cache) holds up nobody: the line goes on without him, and he keeps his place. */
 #include "waits.h"
 #include "check.h"
 #include "memory.h"

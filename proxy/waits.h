@@ -1,9 +1,9 @@
 /* Waits: requests over a limit that are kept waiting until they would pass, in the order in which they came.
  *
- * One line for each limit and principal of this worker. Only those at its head are tried, at the moment at which the store said that they would
- * pass, so a long line costs the store no more questions than a short one: about two for each that gets in. Whether one passes the store says,
- * each time anew; nothing is charged for waiting. A line is as long as WAITERS_PER_LINE at most, and nobody stands in it for longer than the
- * limit's max_wait.
+ * One line for each limit and principal of this worker. Only those at its head are tried, at the moment at which the store said
+ * that they would pass, so a long line costs the store no more questions than a short one: about two for each that gets in.
+ * Whether one passes the store says, each time anew; nothing is charged for waiting. A line is as long as WAITERS_PER_LINE at
+ * most, and nobody stands in it for longer than the limit's max_wait.
  *
  * A limit that is freed by others giving back what they hold names no moment: then its line is tried at a steady, slow pace, and whenever
  * waits_nudge() says that something was given back here.
@@ -42,8 +42,9 @@ const struct limit_charge *waits_find_line(const struct waits *waits, const stru
 /* Behind the others, without having asked. False: there is no room, or waiting is over; then it does not wait. */
 bool waits_join(struct waits *waits, struct waiter *waiter, const struct limit_charge *charge);
 
-/* It was refused by this charge's limit (again): it takes, or keeps, the place that its arrival gives it in that limit's line. `retry_after_us`: the wait
- * that the store named; 0: it named none. False: it cannot wait so long, there is no room, or waiting is over; then it does not wait. */
+/* It was refused by this charge's limit (again): it takes, or keeps, the place that its arrival gives it in that limit's line.
+ * `retry_after_us`: the wait that the store named; 0: it named none. False: it cannot wait so long, there is no room, or waiting
+ * is over; then it does not wait. */
 bool waits_stay(struct waits *waits, struct waiter *waiter, const struct limit_charge *charge,
                 int64_t retry_after_us);
 

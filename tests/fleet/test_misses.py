@@ -336,3 +336,24 @@ def test_as_much_is_charged_as_the_upstream_was_asked(fleet, counted, rng, leave
         assert calls <= spent
     else:
         assert calls == spent
+
+
+def test_a_node_that_dies_with_a_paid_load_leaves_it_to_one_who_pays_for_himself(redis_fleet, scripted):
+    def answer(talk, _request):
+        if len(talk.upstream.requests) == 1:
+            talk.wait_closed()
+        else:
+            talk.answer(200, body=b"x")
+
+    upstream = scripted(answer, each=True)
+    a, b = redis_fleet.start(upstream.url, [{"match": "/**", "limits": ["loads"], "cache": {**CACHE, "lock_timeout": "1m"}}], {"loads": limit(10)})
+    with a.connect() as doomed:
+        doomed.send(request_bytes("GET", "/a", as_client("first")))
+        upstream.wait_requests(1)
+        waiting = Background(lambda: b.get("/a", as_client("second")))
+        wait_until(lambda: b.metric("weir_client_connections") == 1, "the second client is there")
+        redis_fleet.remove(a)
+    answer = waiting.result()
+    assert (answer.status, answer["x-cache"], left(answer)) == (200, "MISS", 9), "its load is another one, and paid by it"
+    assert left(b.get("/b", as_client("first"))) == 8, "what was charged stays charged"
+    assert len(upstream.requests) == 3

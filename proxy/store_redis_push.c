@@ -34,7 +34,14 @@ enum {
 
 #define TRACKING_CHANNEL "__redis__:invalidate" /* the server's own name for it */
 
-enum channel { CHANNEL_WAKES, CHANNEL_INVALIDATIONS, CHANNEL_RESETS, CHANNEL_TRACKING, CHANNELS };
+enum channel { CHANNEL_WAKES, CHANNEL_INVALIDATIONS, CHANNEL_RESETS, CHANNEL_TRACKING /* last */, CHANNELS };
+
+struct subscription {
+    struct push *push;
+    enum channel channel;
+    struct redis_call call;
+    bool is_confirmed;
+};
 
 struct push {
     struct store_redis *shared;
@@ -48,8 +55,7 @@ struct push {
     /* the thread's own */
     struct redis_words words;
     struct redis_link *ask, *ear;
-    struct redis_call subscriptions[CHANNELS];
-    int confirmed; /* of them */
+    struct subscription subscriptions[CHANNELS];
     struct redis_call identifying, untracking, tracking;
     unsigned ear_connection;  /* of which ear_id is */
     int64_t ear_id;           /* -1: not known */
@@ -63,9 +69,19 @@ struct push {
     int64_t reading_follows;       /* run_follows when the reading began; -1: no gap then */
 };
 
+/* To all that is our own. A server may refuse the channel of plans to us (by its access rules) and all else be well. */
 static bool is_subscribed(const struct push *push)
 {
-    return push->confirmed == CHANNELS;
+    for (int i = 0; i < CHANNEL_TRACKING; i++)
+        if (!push->subscriptions[i].is_confirmed)
+            return false;
+    return true;
+}
+
+/* Or will not, on this connection. */
+static bool hears_of_plans(const struct push *push)
+{
+    return push->subscriptions[CHANNEL_TRACKING].is_confirmed || push->is_tracking_refused;
 }
 
 /* ---- reading the epoch ---- */
@@ -114,7 +130,7 @@ static void on_read_epoch(void *arg, enum fault fault, const struct redis_reply 
     if (fault == FAULT_NONE && !push->is_gap && push->is_reading_since_subscribed && is_subscribed(push))
         store_redis_set_pushed(push->shared, true);
     read_after(push, push->is_gap ? ASK_SOON_MS : ASK_AGAIN_MS);
-    if (!is_subscribed(push))
+    if (!is_subscribed(push) || !hears_of_plans(push))
         subscribe_all(push);
     if (!push->is_tracked)
         track(push);
@@ -248,7 +264,7 @@ static void on_message(void *arg, const struct redis_reply *message)
 
 static void trust_plans(struct push *push)
 {
-    if (is_subscribed(push) && push->is_tracked)
+    if (push->subscriptions[CHANNEL_TRACKING].is_confirmed && push->is_tracked)
         known_plans_set_told(push->shared->plans, true);
 }
 
@@ -353,47 +369,64 @@ static void forget_tracking(struct push *push)
 
 static void on_subscribed(void *arg, enum fault fault, const struct redis_reply *reply)
 {
-    struct push *push = arg;
+    struct subscription *subscription = arg;
+    struct push *push = subscription->push;
 
     if (fault != FAULT_NONE)
         return; /* tried again after the next reading, or when the link is back */
+    if (subscription->channel == CHANNEL_TRACKING && reply->kind == REDIS_ERROR) {
+        refuse_tracking(push, reply);
+        return;
+    }
     if (reply->kind == REDIS_ERROR) {
         log_error("redis: no subscription, so invalidations of other nodes are not pushed: %s",
                   reply->text.base);
         return;
     }
-    push->confirmed++;
-    if (!is_subscribed(push))
-        return;
-    read_after(push, 0);
-    trust_plans(push);
+    subscription->is_confirmed = true;
+    if (subscription->channel == CHANNEL_TRACKING)
+        trust_plans(push);
+    else if (is_subscribed(push))
+        read_after(push, 0);
 }
 
 static bool is_subscribing(const struct push *push)
 {
     for (int i = 0; i < CHANNELS; i++)
-        if (push->subscriptions[i].link != NULL)
+        if (push->subscriptions[i].call.link != NULL)
             return true;
     return false;
+}
+
+static void subscribe(struct push *push, struct subscription *subscription)
+{
+    redis_words_clear(&push->words);
+    words_add_text(&push->words, "SUBSCRIBE");
+    words_add_text(&push->words, channel_name(push, subscription->channel));
+    redis_link_send(push->ear, &subscription->call, &push->words,
+                    mono_after(loop_now(push->loop), timeout_of(push)), on_subscribed, subscription);
 }
 
 static void subscribe_all(struct push *push)
 {
     if (push->ear == NULL || !redis_link_is_up(push->ear) || is_subscribing(push))
         return;
-    push->confirmed = 0;
     for (int i = 0; i < CHANNELS; i++)
-        say(push, push->ear, &push->subscriptions[i],
-            (const char *const[]){"SUBSCRIBE", channel_name(push, (enum channel)i)}, 2, timeout_of(push),
-            on_subscribed);
+        if (i != CHANNEL_TRACKING || !push->is_tracking_refused)
+            subscribe(push, &push->subscriptions[i]);
+}
+
+static void forget(struct subscription *subscription)
+{
+    redis_call_cancel(&subscription->call);
+    subscription->is_confirmed = false;
 }
 
 static void forget_subscription(struct push *push)
 {
     forget_tracking(push);
     for (int i = 0; i < CHANNELS; i++)
-        redis_call_cancel(&push->subscriptions[i]);
-    push->confirmed = 0;
+        forget(&push->subscriptions[i]);
     store_redis_set_pushed(push->shared, false);
 }
 
@@ -492,6 +525,10 @@ struct push *push_start(struct store_redis *shared)
     struct push *push = must_alloc(sizeof(*push));
 
     push->shared = shared;
+    for (int i = 0; i < CHANNELS; i++) {
+        push->subscriptions[i].push = push;
+        push->subscriptions[i].channel = (enum channel)i;
+    }
     pthread_mutex_init(&push->lock, NULL);
     pthread_cond_init(&push->ready, NULL);
     if (!start_thread(push)) {

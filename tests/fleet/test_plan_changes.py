@@ -128,8 +128,9 @@ def test_a_plan_that_ends_by_itself_is_not_kept_longer(redis_fleet, redis, upstr
     holds(nodes, 100000)
 
 
-def test_while_no_changes_can_be_heard_each_request_asks(redis_fleet, redis, upstream):
-    redis.command("ACL", "SETUSER", "default", "-client|tracking")
+@pytest.mark.parametrize("rules", [["-client|tracking"], ["-client|id"], ["resetchannels", "&weir:*"]], ids=["no tracking", "no id", "no channel"])
+def test_while_no_changes_can_be_heard_each_request_asks(redis_fleet, redis, upstream, rules):
+    redis.command("ACL", "SETUSER", "default", *rules)
     nodes = start(redis_fleet, upstream, WIDE)
     for turn in range(30):
         wanted = "pro" if turn % 2 == 0 else "free"
@@ -139,7 +140,9 @@ def test_while_no_changes_can_be_heard_each_request_asks(redis_fleet, redis, ups
     for node in nodes:
         ask(node)
     assert questions(redis) == before + 3
-    assert "plans are read anew for each request" in nodes[0].stderr
+    wait_until(lambda: "plans are read anew for each request" in nodes[0].stderr, "it is told, once a connection")
+    assert nodes[0].stderr.count("plans are read anew for each request") == 1
+    assert "invalidations of other nodes are not pushed" not in nodes[0].stderr, "nothing else suffers"
 
 
 def test_a_lost_subscription_is_noticed_and_comes_back(redis_fleet, redis, upstream):

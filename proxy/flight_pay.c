@@ -22,13 +22,21 @@ static bool costs_the_same(const struct load_plan *a, const struct load_plan *b)
     return true;
 }
 
-/* The one who was asked, and all who would ask the very same: one decision is enough for them. */
+/* Would `rider` be told the same? Who asks the very same is; and all are, by a limit that is closed while the store is away. */
+static bool is_refused_too(const struct flight *flight, const struct rider *rider)
+{
+    return costs_the_same(rider->plan, flight->plan) ||
+           (flight->bill.ruling == RULING_UNAVAILABLE && rider->plan->charge_count > 0 &&
+            rider->plan->site == flight->plan->site);
+}
+
+/* The one who was asked, and all for whom his decision is enough. */
 static void note_refused(struct flight *flight)
 {
     for (struct link *at = flight->riders.next; at != &flight->riders; at = at->next) {
         struct rider *rider = LIST_OWNER(at, struct rider, link);
 
-        if (rider != flight->leader && (rider->is_refused || !costs_the_same(rider->plan, flight->plan)))
+        if (rider != flight->leader && (rider->is_refused || !is_refused_too(flight, rider)))
             continue;
         rider->is_refused = true;
         limit_request_copy_ruling(rider->bill, &flight->bill);

@@ -348,7 +348,7 @@ static void on_looked(void *arg, enum fault fault, const struct lookup_answer *a
     }
     if (object != NULL && near_outdates(store->near, object))
         object = NULL;
-    if (object != NULL && store->is_shared)
+    if (object != NULL && answer->kind != LOOKUP_ABSENT && store->is_shared)
         near_put(store->near, object);
     exchange->looked(exchange, object == NULL ? NULL : object_hold(object));
 }

@@ -123,3 +123,21 @@ def test_every_refusal_of_ours_says_so_to_proxies(redis_fleet, upstream):
     problem = json.loads(away.body)
     assert (away.status, problem["code"], away["retry-after"], away["proxy-status"]) == (503, "limiter_unavailable", "1", "weir; error=proxy_internal_error")
     assert problem["type"].endswith("#temporary-reduced-capacity") and problem["violated-policies"] == ["closed"]
+
+
+def test_however_many_limits_a_route_has_a_request_asks_the_store_once(redis_fleet, upstream):
+    algorithms = ("sliding_window", "sliding_log", "token_bucket", "fixed_window")
+    limits = {f"limit{at}": {"key": ("header:x-api-key", "global")[at % 2], "algorithm": algorithms[at % 4], "rate": "100/d"} for at in range(16)}
+    node = redis_fleet.start(upstream.url, [{"match": "/**", "rewrite": "/healthz", "limits": list(limits)}], limits, count=1,
+                             headers={"ratelimit": ["draft-11"]})[0]
+
+    def scripts_run():
+        line = next(line for line in redis_fleet.redis.command("INFO", "commandstats").decode().splitlines() if line.startswith("cmdstat_evalsha:"))
+        return int(line.split("calls=")[1].split(",")[0])
+
+    before = scripts_run()
+    with node.connect() as client:
+        for at in range(50):
+            answer = client.ask("GET", "/", KEY)
+            assert {numbers["r"] for _, numbers in list_of(answer["ratelimit"])} == {99 - at}
+    assert 50 <= scripts_run() - before < 100, "one for each, and a heartbeat now and then"

@@ -505,6 +505,24 @@ static void look_for_part(struct exchange *exchange)
     look_at_store(exchange);
 }
 
+/* ---- whoever takes what is stale ---- */
+
+static void on_stale(struct exchange *exchange, struct object *copy)
+{
+    int64_t now = now_ms(exchange);
+    bool is_servable = copy != NULL && now < copy->stale_until.ms;
+
+    if (copy != NULL && may_have(exchange, copy) &&
+        (is_servable ? suits(exchange, copy) : will_do(exchange, copy))) {
+        if (is_servable && now >= copy->fresh_until.ms)
+            flight_refresh(exchange->story->flights, plan_of(exchange));
+        deliver_copy(exchange, copy);
+        return;
+    }
+    object_release(&copy);
+    board(exchange);
+}
+
 static bool may_use_near(const struct exchange *exchange)
 {
     return exchange->limits.epoch_is_known || !exchange->route->cache->bypass_on_store_failure;
@@ -532,7 +550,11 @@ void stage_lookup(struct exchange *exchange)
         look_at_store(exchange); /* what is near was not to its liking */
     } else if (exchange->wish.control.no_cache)
         go_alone(exchange, FORWARD_REQUEST, "request");
-    else if (wants_part_alone(exchange))
+    else if (exchange->wish.control.max_stale_s != CACHE_SECONDS_ABSENT) {
+        exchange->looked =
+            on_stale; /* on another node it may be stored: the load would bring a newer one, unasked */
+        look_at_store(exchange);
+    } else if (wants_part_alone(exchange))
         look_for_part(exchange);
     else
         board(exchange);

@@ -7,6 +7,8 @@
 #include "caller_key.h"
 #include "command.h"
 #include "errand.h"
+#include "settings_complaints.h" /* quote() */
+#include "settings_sections.h"   /* is_plain_name() */
 #include "store.h"
 #include "text.h"
 
@@ -58,6 +60,15 @@ static int understand(struct client_call *client)
     return EXIT_USAGE;
 }
 
+/* Whoever wrote it into the store may have written anything. */
+static void tell_plan(const struct plan_name *plan, FILE *out)
+{
+    char name[sizeof(plan->text) + 1] = "";
+
+    memcpy(name, plan->text, plan->len);
+    fprintf(out, "%s\n", is_plain_name(name) ? name : quote(name).text);
+}
+
 static int tell(struct client_call *client)
 {
     struct slice name = plan_name_text(&client->plan);
@@ -66,7 +77,7 @@ static int tell(struct client_call *client)
     switch (client->verb) {
     case CLIENT_GET:
         if (name.len > 0)
-            fprintf(out, "%.*s\n", (int)name.len, name.base);
+            tell_plan(&client->plan, out);
         else
             fputs("no plan of its own: the default of each limit\n", out);
         break;
@@ -179,10 +190,12 @@ static int ask_process(struct client_call *client)
 
 static int carry_out(struct client_call *client)
 {
-    int code = errand_open(&client->errand, "client", client->call->config_path, client->call->err);
+    int code = errand_load(&client->errand, "client", client->call->config_path, client->call->err);
 
     if (code == EXIT_DONE)
         code = understand(client);
+    if (code == EXIT_DONE)
+        code = errand_reach(&client->errand);
     if (code == EXIT_DONE)
         code = client->errand.store != NULL ? ask_store(client) : ask_process(client);
     errand_close(&client->errand);

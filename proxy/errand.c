@@ -225,12 +225,15 @@ int errand_refused(struct errand *errand, const struct errand_answer *answer)
 
 /* ---- life ---- */
 
-int errand_open(struct errand *errand, const char *command, const char *config_path, FILE *err)
+int errand_load(struct errand *errand, const char *command, const char *config_path, FILE *err)
 {
     *errand = (struct errand){.command = command, .err = err};
     errand->settings = settings_load(config_path, err);
-    if (errand->settings == NULL)
-        return EXIT_USAGE;
+    return errand->settings == NULL ? EXIT_USAGE : EXIT_DONE;
+}
+
+int errand_reach(struct errand *errand)
+{
     log_set_level(LOG_ERROR); /* how connections come and go is no news here */
     errand->ways = must_alloc(sizeof(*errand->ways));
     errand->ways->loop = loop_new();
@@ -239,6 +242,13 @@ int errand_open(struct errand *errand, const char *command, const char *config_p
     else if (!reach_store(errand))
         return EXIT_FAILED;
     return EXIT_DONE;
+}
+
+int errand_open(struct errand *errand, const char *command, const char *config_path, FILE *err)
+{
+    int code = errand_load(errand, command, config_path, err);
+
+    return code == EXIT_DONE ? errand_reach(errand) : code;
 }
 
 void errand_close(struct errand *errand)

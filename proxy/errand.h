@@ -33,6 +33,9 @@ struct errand_answer { /* of the admin port */
 /* Reads the configuration and finds the way. EXIT_DONE, or the exit code to end with: 2, all mistakes of the configuration are told;
  * 1, the store cannot be reached. */
 int errand_open(struct errand *errand, const char *command, const char *config_path, FILE *err);
+/* The same in two steps, for who wants to look at the configuration before anybody is called. */
+int errand_load(struct errand *errand, const char *command, const char *config_path, FILE *err);
+int errand_reach(struct errand *errand);
 void errand_close(struct errand *errand); /* also of one that could not be opened */
 
 /* After an operation of the store was started: turns the loop until its callback has set *is_done. Operations end by store.timeout, so

@@ -38,7 +38,7 @@ struct plan_request {
 struct planner *planner_new(struct loop *loop, struct store *store); /* borrows the store */
 void planner_free(struct planner *planner);
 
-/* Also again, for a request that was held: by what its callers' plans are now. True: each charge has its terms, and where need be another principal, by now. False: `settled` runs exactly once, on a later turn or
+/* Also again, for a request that waited: by what its callers' plans are now. True: each charge has its terms, and where need be another principal, by now. False: `settled` runs exactly once, on a later turn or
  * at the end of this one, unless planner_leave() is called first. */
 bool planner_ask(struct planner *planner, struct plan_request *request);
 void planner_leave(struct plan_request *request);

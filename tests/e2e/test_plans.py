@@ -95,22 +95,22 @@ def test_what_only_misses_cost_is_allowed_by_plan_too(fleet, upstream):
 
 
 @pytest.mark.parametrize("what", ["a better plan", "a reset"])
-def test_who_is_held_passes_as_soon_as_that_lets_him(fleet, upstream, what):
+def test_who_waits_passes_as_soon_as_that_lets_him(fleet, upstream, what):
     limit = {"key": "header:x-api-key", "algorithm": "sliding_log", "plans": {"default": "free", "free": "1/55s", "pro": "20/55s"},
              "when_refused": "wait", "max_wait": "1m"}
     one, other = start(fleet, upstream, limit)
     assert ask(one).status == 200
-    held = [Background(lambda node=node: ask(node).status) for node in (one, other)]
-    wait_until(lambda: sum(node.metric("weir_held_requests", limit="client") for node in {one, other}) == 2, "both are held")
+    waiting = [Background(lambda node=node: ask(node).status) for node in (one, other)]
+    wait_until(lambda: sum(node.metric("weir_limit_waiting", limit="client") for node in {one, other}) == 2, "both wait")
     if what == "a reset":
         api(one, "DELETE", "/api/limits/client/k")
-        wait_until(lambda: any(each.is_over() for each in held), "one passes")
-        assert sum(node.metric("weir_held_requests", limit="client") for node in {one, other}) == 1, "the other is held by the first"
+        wait_until(lambda: any(each.is_over() for each in waiting), "one passes")
+        assert sum(node.metric("weir_limit_waiting", limit="client") for node in {one, other}) == 1, "the other waits for what the first took"
         api(other, "DELETE", "/api/limits/client/k")
     else:
         put(one, "k", "pro")
-    wait_until(lambda: all(each.is_over() for each in held), "both pass, long before their plan would have let them", 25)
-    assert [each.result() for each in held] == [200, 200]
+    wait_until(lambda: all(each.is_over() for each in waiting), "both pass, long before their plan would have let them", 25)
+    assert [each.result() for each in waiting] == [200, 200]
 
 
 def test_a_limit_in_shadow_counts_by_plan_and_refuses_nobody(fleet, upstream):

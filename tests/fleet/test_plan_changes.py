@@ -200,6 +200,8 @@ def test_a_plan_that_no_limit_has_counts_as_the_default_and_is_told(redis_fleet,
     redis.command("HSET", key_of("k"), "plan", "gold\r\n")
     assert quota(nodes[0]) == 100000 and quota(nodes[0]) == 100000
     assert nodes[0].metric("weir_unknown_plans_total", limit="client") >= 2
+    code, out, _ = nodes[0].command("client", "get", "k")
+    assert code == 0 and out.startswith('"gold') and "\r" not in out, "a terminal is told nothing that it might obey"
     redis.command("DEL", key_of("k"))
     redis.command("SET", key_of("k"), "pro")
     assert quota(nodes[0]) == 100000, "what is no hash says nothing"

@@ -170,12 +170,13 @@ static void start_from_report(const struct limit_reports *reports, const struct 
                               int64_t now_us, struct limit_work *work)
 {
     const struct limit_terms *terms = charge->terms;
-    int64_t used_here = used_now(&work->budget, terms);
     struct limit_report report;
+    int64_t used_here;
 
     if (!limit_reports_find(reports, charge, work->hash, work->rule_print, &report) ||
         report.at_us <= work->heard_us)
         return;
+    used_here = used_now(&work->budget, terms);
     work->heard_us = report.at_us;
     work->budget = budget_of_units(terms, report.used, report.at_us);
     budget_advance(&work->budget, terms, now_us);

@@ -44,25 +44,29 @@ static void insert(struct byte_range *parts, size_t count, struct byte_range par
     parts[at] = part;
 }
 
-static bool join(const struct byte_range *parts, size_t count, struct byte_range *out)
+/* What overlaps or touches becomes one; returns how many are left. */
+static size_t join(struct byte_range *parts, size_t count)
 {
-    *out = parts[0];
+    size_t made = 0;
+
     for (size_t i = 1; i < count; i++) {
-        if (parts[i].first > out->last + 1)
-            return false;
-        if (parts[i].last > out->last)
-            out->last = parts[i].last;
+        if (parts[i].first > parts[made].last + 1)
+            parts[++made] = parts[i];
+        else if (parts[i].last > parts[made].last)
+            parts[made].last = parts[i].last;
     }
-    return true;
+    return made + 1;
 }
 
-enum range_answer range_read(struct slice value, int64_t length, struct byte_range *out)
+enum range_answer range_read_parts(struct slice value, int64_t length,
+                                   struct byte_range parts[RANGE_MAX_PARTS], size_t *count_out)
 {
-    struct byte_range parts[RANGE_MAX_PARTS], part;
+    struct byte_range part;
     struct slice rest, element;
     size_t count = 0;
-    bool has_any = false;
+    bool has_any = false, is_ascending = true;
 
+    *count_out = 0;
     if (value.len < 6 || !slice_eq_nocase(slice_of(value.base, 6), SLICE("bytes=")))
         return RANGE_WHOLE;
     rest = slice_of(value.base + 6, value.len - 6);
@@ -77,13 +81,28 @@ enum range_answer range_read(struct slice value, int64_t length, struct byte_ran
         }
         if (count == RANGE_MAX_PARTS)
             return RANGE_WHOLE;
+        is_ascending = is_ascending && (count == 0 || part.first > parts[count - 1].first);
         insert(parts, count++, part);
     }
     if (!has_any)
         return RANGE_WHOLE;
     if (count == 0)
         return RANGE_UNSATISFIABLE;
-    return join(parts, count, out) ? RANGE_PART : RANGE_WHOLE;
+    *count_out = join(parts, count);
+    if (*count_out == 1)
+        return RANGE_PART;
+    return is_ascending ? RANGE_PARTS : RANGE_WHOLE;
+}
+
+enum range_answer range_read(struct slice value, int64_t length, struct byte_range *out)
+{
+    struct byte_range parts[RANGE_MAX_PARTS];
+    size_t count;
+    enum range_answer answer = range_read_parts(value, length, parts, &count);
+
+    if (answer == RANGE_PART)
+        *out = parts[0];
+    return answer == RANGE_PARTS ? RANGE_WHOLE : answer;
 }
 
 /* "A-B", either end left out: -1. False: none by the grammar. */

@@ -14,6 +14,7 @@ enum { RANGE_MAX_PARTS = 16, CONTENT_RANGE_ROOM = 80 };
 enum range_answer {
     RANGE_WHOLE,         /* 200: no range, or one that is not to be served */
     RANGE_PART,          /* 206, first..last */
+    RANGE_PARTS,         /* 206, several; from range_read_parts() alone */
     RANGE_UNSATISFIABLE, /* 416 */
 };
 
@@ -23,6 +24,11 @@ struct byte_range {
 
 /* `value`: of the Range field, base NULL: absent. `length`: of the whole, >= 0. */
 enum range_answer range_read(struct slice value, int64_t length, struct byte_range *out);
+
+/* The same, with several ranges that lie apart as such: in their order, which is ascending (others get the whole, as section
+ * 14.2 allows), those that overlap or touch joined. `*count_out` is 1 with RANGE_PART. */
+enum range_answer range_read_parts(struct slice value, int64_t length,
+                                   struct byte_range parts[RANGE_MAX_PARTS], size_t *count_out);
 
 /* Is it one range, and less than all of it? Writes it in its one spelling ("bytes=5-", "bytes=-5", "bytes=2-4"): what two
  * clients ask for alike has the same. False, nothing written: none, several, from the first byte to the last, or no range

@@ -7,7 +7,7 @@
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
  *   pay       limits that count misses, before the upstream is asked  stage_pay.c; flight_pay.c for loads
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
- *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c
+ *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c, stage_parts.c
  *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
  *   refused   by a limit: the stored copy, its turn later, or 429     stage_refused.c, stage_wait.c
  *   refuse    our own answers                                         stage_refuse.c
@@ -104,7 +104,8 @@ struct exchange {
     /* deliver */
     struct object *object; /* held */
     size_t object_block;
-    bool has_window; /* only a part of the body is sent: */
+    struct parts *parts; /* NULL: not several */
+    bool has_window;     /* only a part of the body is sent: */
     int64_t skip_bytes, left_bytes;
     int origin_status; /* what the upstream said, where it was asked; else 0 */
     struct stream_reader reader;
@@ -201,6 +202,7 @@ void named_groups(struct exchange *exchange, const struct stream *answer, struct
 enum shape_kind {
     SHAPE_WHOLE,
     SHAPE_PART,          /* 206 */
+    SHAPE_PARTS,         /* 206, several as one multipart body; of an object alone */
     SHAPE_UNMODIFIED,    /* 304 */
     SHAPE_UNSATISFIABLE, /* 416 */
 };
@@ -210,6 +212,8 @@ struct shape {
     int status;
     int64_t content_length, whole_bytes; /* -1: unknown */
     struct byte_range part;
+    struct byte_range parts[RANGE_MAX_PARTS];
+    size_t part_count;
     int64_t skip_bytes; /* of what there is, in front of the part */
 };
 
@@ -225,6 +229,12 @@ bool window_is_done(const struct exchange *exchange); /* nothing more is to be s
 
 /* The fields of an answer that changes the protocol; memory is the client's. */
 struct header *switch_fields(struct exchange *exchange, const struct stream *answer, size_t *count_out);
+
+/* Several ranges of the object that is delivered, as one body of type multipart/byteranges (RFC 9110 section 14.6). Opening
+ * sets the shape's content_length and adds the type; the shape becomes the whole where that is shorter. */
+size_t parts_open(struct exchange *exchange, struct shape *shape, struct header *out, size_t count);
+size_t parts_take(struct exchange *exchange, struct slice *pieces, size_t room);
+bool parts_are_done(const struct exchange *exchange);
 
 /* Fields that several stages add to an answer's head; each returns the new count. Memory is the client's. */
 enum { OWN_FIELDS_MAX = 24 };

@@ -151,6 +151,11 @@ static void send_object(void *arg)
     bool is_whole;
 
     exchange->is_sending = false;
+    if (exchange->parts != NULL) {
+        count = parts_take(exchange, pieces, PIECES_PER_SEND);
+        send_pieces(exchange, pieces, count, parts_are_done(exchange) ? CLIENT_LAST : CLIENT_MORE);
+        return;
+    }
     if (slice_eq(exchange->head->method, SLICE("HEAD"))) /* no body: nothing to send, nothing to count */
         exchange->object_block = object->block_count;
     while (!window_is_done(exchange) && count < PIECES_PER_SEND &&
@@ -176,11 +181,12 @@ void stage_deliver_object(struct exchange *exchange, struct object *object)
     move_to(exchange, STAGE_DELIVERING);
     exchange->object = object;
     shape = shape_of(exchange, object->status, object->headers, object->header_count, object->body_bytes);
+    count = parts_open(exchange, &shape, fields, 0);
     window_open(exchange, &shape);
     exchange->status = shape.status;
     if (exchange->result == CACHE_REVALIDATED)
         exchange->origin_status = 304;
-    count = add_theirs(exchange, &shape, object->headers, object->header_count, true, fields);
+    count += add_theirs(exchange, &shape, object->headers, object->header_count, true, fields + count);
     count = add_content_range(exchange, &shape, fields, count);
     age_write(loop_now(exchange->story->loop).ms - object->born.ms, &age);
     fields[count++] = (struct header){SLICE("age"), text_slice(&age)};

@@ -22,9 +22,16 @@ static void shape_range(struct exchange *exchange, const struct header *headers,
 
     if (!condition_permits_range(&exchange->conditions, headers, count, now))
         return;
-    switch (range_read(exchange->range, body_bytes, &part)) {
+    switch (range_read_parts(exchange->range, body_bytes, shape->parts, &shape->part_count)) {
     case RANGE_WHOLE: return;
+    case RANGE_PARTS:
+        if (exchange->object == NULL) /* of what is still coming the whole is as soon there */
+            return;
+        shape->kind = SHAPE_PARTS;
+        shape->status = 206;
+        return;
     case RANGE_PART:
+        part = shape->parts[0];
         shape->kind = SHAPE_PART;
         shape->status = 206;
         shape->part = part;
@@ -76,6 +83,8 @@ bool shape_passes_field(const struct shape *shape, struct slice name)
     switch (shape->kind) {
     case SHAPE_WHOLE: return true;
     case SHAPE_PART: return !slice_eq(name, SLICE("content-range"));
+    case SHAPE_PARTS:
+        return !slice_eq(name, SLICE("content-range")) && !slice_eq(name, SLICE("content-type"));
     case SHAPE_UNMODIFIED: return field_belongs_in_304(name);
     case SHAPE_UNSATISFIABLE:
         return slice_eq(name, SLICE("date")); /* the rest is about the body that is not sent */
@@ -98,7 +107,7 @@ size_t add_content_range(struct exchange *exchange, const struct shape *shape, s
 
 void window_open(struct exchange *exchange, const struct shape *shape)
 {
-    exchange->has_window = shape->kind != SHAPE_WHOLE;
+    exchange->has_window = shape->kind != SHAPE_WHOLE && shape->kind != SHAPE_PARTS;
     exchange->skip_bytes = shape->kind == SHAPE_PART ? shape->skip_bytes : 0;
     exchange->left_bytes = shape->kind == SHAPE_PART ? shape->content_length : 0;
 }

@@ -15,6 +15,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     CHECK(answer != RANGE_PART ||
           (range.first >= 0 && range.first <= range.last && range.last < WHOLE_BYTES));
+    struct byte_range parts[RANGE_MAX_PARTS];
+    size_t count = 0;
+    enum range_answer several = range_read_parts(value, WHOLE_BYTES, parts, &count);
+
+    CHECK(several == answer || (several == RANGE_PARTS && answer == RANGE_WHOLE));
+    for (size_t i = 0; several == RANGE_PARTS && i < count; i++)
+        CHECK(parts[i].first <= parts[i].last && parts[i].last < WHOLE_BYTES &&
+              (i == 0 ? parts[i].first >= 0 : parts[i].first > parts[i - 1].last + 1));
     if (range_is_part(value, &text)) {
         CHECK(text_fits(&text));
         CHECK(range_read(text_slice(&text), WHOLE_BYTES, &again) == answer);

@@ -131,3 +131,36 @@ Test(range, what_a_part_says_of_itself_is_read_where_it_can_be_true)
                       "%s", rows[i].value);
     }
 }
+
+Test(range, several_that_lie_apart_are_told_in_ascending_order)
+{
+    static const struct {
+        const char *value;
+        enum range_answer want;
+        size_t count;
+        struct byte_range parts[3];
+    } rows[] = {
+        {"bytes=0-1,5-6", RANGE_PARTS, 2, {{0, 1}, {5, 6}}},
+        {"bytes=0-1,3-4,-2", RANGE_PARTS, 3, {{0, 1}, {3, 4}, {8, 9}}},
+        {"bytes=0-1,1-3,5-6", RANGE_PARTS, 2, {{0, 3}, {5, 6}}},
+        {"bytes=0-1,5-6,50-", RANGE_PARTS, 2, {{0, 1}, {5, 6}}},
+        {"bytes=5-6,0-1", RANGE_WHOLE, 2, {{0, 0}}},
+        {"bytes=0-1,2-3", RANGE_PART, 1, {{0, 3}}},
+        {"bytes=50-,60-", RANGE_UNSATISFIABLE, 0, {{0, 0}}},
+        {"bytes=0-1,x", RANGE_WHOLE, 0, {{0, 0}}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct byte_range parts[RANGE_MAX_PARTS];
+        size_t count;
+
+        cr_expect_eq(range_read_parts(slice_text(rows[i].value), 10, parts, &count), rows[i].want, "%s",
+                     rows[i].value);
+        if (rows[i].want != RANGE_PARTS && rows[i].want != RANGE_PART)
+            continue;
+        cr_assert_eq(count, rows[i].count, "%s", rows[i].value);
+        for (size_t k = 0; k < count; k++)
+            cr_expect(parts[k].first == rows[i].parts[k].first && parts[k].last == rows[i].parts[k].last,
+                      "%s", rows[i].value);
+    }
+}

@@ -15,6 +15,7 @@ enum {
     BUCKETS = 256,
     ROUND_MS = 100, /* then a round is over, whoever has not said yet */
     POLL_MS = 50,   /* where no moment is known */
+    CALM_MS = 50,   /* between two corrections that give every line a turn */
     MOST_AT_ONCE = 64,
 };
 
@@ -40,6 +41,8 @@ struct waits {
     struct wait_line *buckets[BUCKETS];
     uint64_t arrivals;
     bool is_over;
+    struct timer calm; /* runs after a nudge to all: the next one is not before its end */
+    bool is_nudged;    /* ... and is due then */
 };
 
 /* ---- lines ---- */
@@ -325,10 +328,29 @@ void waits_nudge(struct waits *waits, const struct limit_charge *charge)
         try_now(line);
 }
 
-void waits_nudge_all(struct waits *waits)
+static void nudge_lines(struct waits *waits)
 {
+    waits->is_nudged = false;
+    if (list_is_empty(&waits->lines))
+        return;
     for (struct link *at = waits->lines.next; at != &waits->lines; at = at->next)
         try_now(LIST_OWNER(at, struct wait_line, link)); /* which ends none: somebody stands in each */
+    timer_start(waits->loop, &waits->calm, mono_after(loop_now(waits->loop), CALM_MS));
+}
+
+static void on_calm(void *arg)
+{
+    struct waits *waits = arg;
+
+    if (waits->is_nudged)
+        nudge_lines(waits);
+}
+
+void waits_nudge_all(struct waits *waits)
+{
+    waits->is_nudged = true;
+    if (waits->calm.place == 0)
+        nudge_lines(waits);
 }
 
 void waits_end(struct waits *waits)
@@ -349,11 +371,13 @@ struct waits *waits_new(struct loop *loop)
 
     waits->loop = loop;
     list_init(&waits->lines);
+    timer_init(&waits->calm, on_calm, waits);
     return waits;
 }
 
 void waits_free(struct waits *waits)
 {
     CHECK(list_is_empty(&waits->lines));
+    timer_cancel(waits->loop, &waits->calm);
     free(waits);
 }

@@ -53,8 +53,9 @@ void waits_leave(struct waits *waits, struct waiter *waiter);
 
 void waits_nudge(struct waits *waits,
                  const struct limit_charge *charge); /* somebody gave back what it takes */
-void waits_nudge_all(
-    struct waits *waits); /* something was corrected by hand: whoever it concerns may pass now */
+/* Something was corrected by hand: whoever it concerns may pass now. At most twenty times a second, so that whoever sells many
+ * plans at once does not have all lines ask all the time. */
+void waits_nudge_all(struct waits *waits);
 
 /* From now on nobody waits; all who do have their turn at once, and no other. */
 void waits_end(struct waits *waits);

@@ -400,7 +400,7 @@ def test_invalidating_by_the_admin_port(fleet, upstream):
 def test_the_admin_token_guards_all_but_health(memory_fleet, upstream, tmp_path):
     (tmp_path / "admin.token").write_text("tOkEn-of-the-operator\n")
     (tmp_path / "admin.token").chmod(0o600)
-    a = memory_fleet.configuration(upstream.url, PASS)
+    a = memory_fleet.configuration(upstream.url, PASS, {"each": {"key": "header:k", "plans": {"default": "free", "free": "1/s", "pro": "2/s"}}})
     port, listen = Port(), Port()
     a["admin"] = {"address": f"127.0.0.1:{port.number}", "token_file": "admin.token"}
     (tmp_path / "guarded.yaml").write_text(json.dumps({"listen": f"127.0.0.1:{listen.number}", **a}))
@@ -425,6 +425,12 @@ def test_the_admin_token_guards_all_but_health(memory_fleet, upstream, tmp_path)
                 assert admin("GET", target, wrong).status == 401
             assert admin("DELETE", "/api/limits/each/k", wrong).status == admin("PUT", "/api/clients/k", wrong, b"{}").status == 401
             assert admin("POST", "/api/invalidate", {"Content-Type": "application/json", **wrong}, b'{"tags":["a"]}').status == 401
+        command = [BUILD / "weir", "client", "-c", tmp_path / "guarded.yaml"]
+        assert subprocess.run([*command, "set", "k", "pro"], capture_output=True).returncode == 0, "the command knows the token"
+        assert subprocess.run([*command, "get", "k"], capture_output=True).stdout == b"pro\n"
+        (tmp_path / "admin.token").write_text("tOkEn-of-somebody-else\n")
+        refused = subprocess.run([*command, "get", "k"], capture_output=True, text=True)
+        assert refused.returncode == 1 and refused.stdout == "" and "token" in refused.stderr and "somebody" not in refused.stderr
         assert admin("GET", "/readyz", right).status == 200
         assert admin("POST", "/api/invalidate", {"Content-Type": "application/json", **right}, b'{"tags":["a"]}').status == 200
     finally:

@@ -139,6 +139,7 @@ static bool note_restriction(const struct directive *directive, struct cache_con
         {{"must-revalidate", 15}, offsetof(struct cache_control, must_revalidate)},
         {{"proxy-revalidate", 16}, offsetof(struct cache_control, proxy_revalidate)},
         {{"must-understand", 15}, offsetof(struct cache_control, must_understand)},
+        {{"no-transform", 12}, offsetof(struct cache_control, no_transform)},
         {{"only-if-cached", 14}, offsetof(struct cache_control, only_if_cached)},
     };
 

@@ -25,6 +25,7 @@ struct cache_control {
     bool is_private, private_fields_only;
     bool is_public;
     bool must_revalidate, proxy_revalidate, must_understand;
+    bool no_transform;
     bool
         yields_no_store; /* a must-understand without argument: no_store is for caches that do not know the status
                              (RFC 9111 section 5.2.2.3) */

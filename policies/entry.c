@@ -74,7 +74,8 @@ size_t entry_head_bytes(const struct entry *entry)
     size_t bytes = FIXED_BYTES + CHECKSUM_BYTES;
 
     if (!is_status(entry->status) || entry->epoch < 0 || entry->header_count > ENTRY_MAX_HEADERS ||
-        entry->tag_count > ENTRY_MAX_TAGS || entry->body_count > ENTRY_MAX_PIECES)
+        entry->tag_count > ENTRY_MAX_TAGS || entry->body_count > ENTRY_MAX_PIECES ||
+        (entry->plain_bytes > 0 && body_bytes(entry) == 0))
         return 0;
     for (size_t i = 0; i < entry->header_count; i++) {
         const struct header *header = &entry->headers[i];
@@ -108,7 +109,7 @@ void entry_encode_head(const struct entry *entry, entry_checksum *checksum, void
     at = put_number(at, (uint64_t)entry->epoch, 8);
     at = put_number(at, body_bytes(entry), 8);
     at = put_number(at, entry->body_count, 4);
-    at = put_number(at, 0, 4);
+    at = put_number(at, entry->plain_bytes, 4);
     for (size_t i = 0; i < entry->header_count; i++) {
         at = put_number(at, entry->headers[i].name.len, 2);
         at = put_number(at, entry->headers[i].value.len, 4);
@@ -162,7 +163,7 @@ static uint64_t take_number(struct reader *reader, int bytes)
 
 /* The fixed part, as it was written. */
 struct fixed {
-    uint64_t status, head_bytes, header_count, tag_count, epoch, body_bytes, piece_count, zero;
+    uint64_t status, head_bytes, header_count, tag_count, epoch, body_bytes, piece_count, plain_bytes;
 };
 
 /* Magic, version, head checksum: only after these is anything believed. Leaves `reader` just behind the fixed
@@ -184,7 +185,7 @@ static enum entry_fault open_head(struct slice bytes, entry_checksum *checksum, 
     fixed->epoch = take_number(reader, 8);
     fixed->body_bytes = take_number(reader, 8);
     fixed->piece_count = take_number(reader, 4);
-    fixed->zero = take_number(reader, 4);
+    fixed->plain_bytes = take_number(reader, 4);
     if (fixed->head_bytes < FIXED_BYTES + CHECKSUM_BYTES || fixed->head_bytes > ENTRY_MAX_HEAD_BYTES)
         return ENTRY_BAD_LENGTHS;
     if (fixed->head_bytes > bytes.len)
@@ -252,7 +253,8 @@ enum entry_fault entry_decode(struct slice bytes, entry_checksum *checksum, stru
 
     if (fault != ENTRY_OK)
         return fault;
-    if (fixed.header_count > ENTRY_MAX_HEADERS || fixed.tag_count > ENTRY_MAX_TAGS || fixed.zero != 0)
+    if (fixed.header_count > ENTRY_MAX_HEADERS || fixed.tag_count > ENTRY_MAX_TAGS ||
+        (fixed.plain_bytes > 0 && fixed.body_bytes == 0))
         return ENTRY_BAD_LENGTHS;
     if (!is_status((int)fixed.status) || fixed.epoch > INT64_MAX)
         return ENTRY_BAD_FIELD;
@@ -260,6 +262,7 @@ enum entry_fault entry_decode(struct slice bytes, entry_checksum *checksum, stru
     view->epoch = (int64_t)fixed.epoch;
     view->header_count = (size_t)fixed.header_count;
     view->tag_count = (size_t)fixed.tag_count;
+    view->plain_bytes = (uint32_t)fixed.plain_bytes;
 
     size_t head_bytes = (size_t)fixed.head_bytes;
     if (bytes.len - head_bytes < fixed.body_bytes)

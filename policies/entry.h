@@ -3,11 +3,16 @@
  * A head (encoded here) and then the body's bytes as they are, so that a body in pieces is written without
  * being copied together: send the head, then the pieces. All numbers are little-endian:
  *
- *     0  4  magic "wEnt"          16  8  epoch                  then for each header: name u16, value u32,
- * their bytes 4  2  version               24  8  bytes of body          then for each tag: u16, its bytes 6
- * 2  status                32  4  pieces of body         then for each piece of body: bytes u32, checksum u64
- *     8  4  bytes of head         36  4  0                      then the checksum of all of the head before
- * it, u64 12  2  headers 14  2  tags
+ *      0  4  magic "wEnt"       then for each header: name u16, value u32, their bytes
+ *      4  2  version            then for each tag: u16, its bytes
+ *      6  2  status             then for each piece of body: bytes u32, checksum u64
+ *      8  4  bytes of head      then the checksum of all of the head before it, u64
+ *     12  2  headers
+ *     14  2  tags
+ *     16  8  epoch
+ *     24  8  bytes of body
+ *     32  4  pieces of body
+ *     36  4  0, or of how many bytes the body is our gzip
  *
  * The checksum is against damage; what it cannot exclude (bytes that somebody else wrote) must still be
  * harmless, so the decoder checks every length, and that names and values could be sent to a client as they
@@ -39,6 +44,7 @@ struct entry {
     size_t tag_count;
     const struct slice *body; /* its pieces; empty ones are fine */
     size_t body_count;
+    uint32_t plain_bytes; /* 0: the body is as the upstream sent it; else of how many bytes it is the gzip */
 };
 
 struct entry_view { /* everything points into the decoded bytes */
@@ -49,6 +55,7 @@ struct entry_view { /* everything points into the decoded bytes */
     struct slice tags[ENTRY_MAX_TAGS];
     size_t tag_count;
     struct slice body;
+    uint32_t plain_bytes; /* not to be believed before the body is unpacked */
 };
 
 enum entry_fault {

@@ -26,6 +26,7 @@ enum directive {
     MUST_REVALIDATE,
     PROXY_REVALIDATE,
     MUST_UNDERSTAND,
+    NO_TRANSFORM,
     MAX_AGE,
     S_MAXAGE,
     STALE_WHILE_REVALIDATE,
@@ -44,6 +45,7 @@ static const struct {
     [MUST_REVALIDATE] = {{"must-revalidate", 15}, FORM_FLAG},
     [PROXY_REVALIDATE] = {{"proxy-revalidate", 16}, FORM_FLAG},
     [MUST_UNDERSTAND] = {{"must-understand", 15}, FORM_FLAG},
+    [NO_TRANSFORM] = {{"no-transform", 12}, FORM_FLAG},
     [MAX_AGE] = {{"max-age", 7}, FORM_SECONDS},
     [S_MAXAGE] = {{"s-maxage", 8}, FORM_SECONDS},
     [STALE_WHILE_REVALIDATE] = {{"stale-while-revalidate", 22}, FORM_SECONDS},
@@ -154,6 +156,7 @@ static void interpret(const struct dictionary *dictionary, struct cache_control 
     out->must_revalidate = says(dictionary, MUST_REVALIDATE);
     out->proxy_revalidate = says(dictionary, PROXY_REVALIDATE);
     out->must_understand = says(dictionary, MUST_UNDERSTAND);
+    out->no_transform = says(dictionary, NO_TRANSFORM);
     out->max_age_s = seconds_of(dictionary, MAX_AGE);
     out->s_maxage_s = seconds_of(dictionary, S_MAXAGE);
     out->s_maxage_is_valid = out->s_maxage_s != CACHE_SECONDS_ABSENT;

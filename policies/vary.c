@@ -102,8 +102,7 @@ bool vary_extend(struct slice known, const struct header *response, size_t count
 
 /* ---- weights ---- */
 
-/* Takes the weight off an element, "en;q=0.5": thousandths, -1 where it is none that the grammar knows. */
-static int take_weight(struct slice *element)
+int vary_take_weight(struct slice *element)
 {
     const char *semicolon = element->len == 0 ? NULL : memchr(element->base, ';', element->len);
     struct slice weight;
@@ -133,7 +132,7 @@ enum { CODING_COUNT = sizeof(CODINGS) / sizeof(CODINGS[0]), UNSAID = -1 };
 
 static void note_coding(struct slice element, int weights[CODING_COUNT], int *any)
 {
-    int weight = take_weight(&element);
+    int weight = vary_take_weight(&element);
 
     if (weight < 0)
         return; /* what cannot be read permits nothing */
@@ -194,7 +193,7 @@ static bool read_languages(const struct header *request, size_t count, struct la
         if (!slice_eq(request[i].name, SLICE("accept-language")))
             continue;
         while (list_next(&rest, &element)) {
-            struct language language = {.weight = take_weight(&element), .tag = element};
+            struct language language = {.weight = vary_take_weight(&element), .tag = element};
             size_t at = made;
 
             if (element.len == 0)

@@ -39,4 +39,7 @@ bool vary_is_in_language(const struct header *response, size_t count, struct sli
  * them; nothing: none of them. */
 void vary_write_codings(const struct header *request, size_t count, struct text *out);
 
+/* Takes the weight off an element of such a list, "en;q=0.5": thousandths; -1 where it is none that the grammar knows. */
+int vary_take_weight(struct slice *element);
+
 #endif

@@ -43,6 +43,7 @@ static void on_gone(void *arg)
     stage_tunnel_left(exchange);
     invalidation_forget(&exchange->invalidation);
     task_cancel(story->loop, &exchange->first_pump);
+    stage_unpack_left(exchange);
     store_cancel(&exchange->look);
     object_release(&exchange->basis);
     object_release(&exchange->object);

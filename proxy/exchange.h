@@ -7,7 +7,7 @@
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
  *   pay       limits that count misses, before the upstream is asked  stage_pay.c; flight_pay.c for loads
  *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
- *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c, stage_parts.c
+ *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c, stage_parts.c, stage_unpack.c
  *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
  *   refused   by a limit: the stored copy, its turn later, or 429     stage_refused.c, stage_wait.c
  *   refuse    our own answers                                         stage_refuse.c
@@ -107,7 +107,10 @@ struct exchange {
     struct parts *parts; /* NULL: not several */
     bool has_window;     /* only a part of the body is sent: */
     int64_t skip_bytes, left_bytes;
-    int origin_status; /* what the upstream said, where it was asked; else 0 */
+    struct unpacker *unpacker; /* owned: the object is kept compressed, and the client gets it plain */
+    char *plain_room;          /* what of it is being sent */
+    struct timer unpack_next;  /* the client does not want what comes first: go on in the next turn */
+    int origin_status;         /* what the upstream said, where it was asked; else 0 */
     struct stream_reader reader;
     struct task first_pump;
     bool is_started, is_sending;
@@ -235,6 +238,20 @@ struct header *switch_fields(struct exchange *exchange, const struct stream *ans
 size_t parts_open(struct exchange *exchange, struct shape *shape, struct header *out, size_t count);
 size_t parts_take(struct exchange *exchange, struct slice *pieces, size_t room);
 bool parts_are_done(const struct exchange *exchange);
+
+/* The head and length of the form in which a client gets an object, or what of a load is to be kept compressed. */
+struct form {
+    const struct header *headers;
+    size_t header_count;
+    int64_t body_bytes;
+    bool is_unpacked; /* send_unpacked() instead of the object's own bytes */
+};
+
+struct form form_of_object(struct exchange *exchange, const struct object *object);
+struct form form_of_stream(struct exchange *exchange, const struct stream *stream, int64_t content_length);
+void stage_unpack_left(struct exchange *exchange);
+void send_unpacked(void *exchange); /* once the head is started, and whenever the client is ready */
+void send_pieces(struct exchange *exchange, const struct slice *pieces, size_t count, enum client_piece how);
 
 /* Fields that several stages add to an answer's head; each returns the new count. Memory is the client's. */
 enum { OWN_FIELDS_MAX = 24 };

@@ -76,6 +76,7 @@ void flight_free(struct flight *flight)
     store_cancel(&flight->renewal);
     limiter_leave(flights->limiter, &flight->bill);
     object_release(&flight->stand_in);
+    compressor_free(&flight->compressor);
     stream_disown(&flight->stream, false);
     load_answer_clear(&flight->answer);
     plan_free(&flight->plan);

@@ -300,6 +300,17 @@ static void end_outdated(struct flight *flight)
     flight_free(flight);
 }
 
+static void on_stream_end(void *arg);
+
+/* Or it failed, and the answer is kept as it came. */
+static void on_compressed(void *arg)
+{
+    struct flight *flight = arg;
+
+    if (flight->has_whole)
+        on_stream_end(flight);
+}
+
 static void share_answer(struct flight *flight)
 {
     if (flight_is_outdated(flight)) {
@@ -307,6 +318,8 @@ static void share_answer(struct flight *flight)
         return;
     }
     stream_keep(flight->stream, flight->plan->route->cache->max_object_bytes);
+    if (load_answer_compresses(&flight->answer, flight->stream, flight->plan))
+        flight->compressor = compressor_new(flight->all->loop, flight->stream, on_compressed, flight);
     flight->state = FLIGHT_STREAMING;
     if (flight->plan->is_part && flight->stream->status == 200)
         move_to_whole(flight);
@@ -456,6 +469,12 @@ static void confirm_copy(struct flight *flight)
         end_without_fill(flight, LOAD_UNSTORED);
 }
 
+/* NULL: it is kept as it came. */
+static const struct packer *packed_form(const struct flight *flight)
+{
+    return flight->compressor == NULL ? NULL : compressor_result(flight->compressor);
+}
+
 static void on_stream_end(void *arg)
 {
     struct flight *flight = arg;
@@ -476,7 +495,12 @@ static void on_stream_end(void *arg)
         flight->has_whole = true; /* the lock is on its way */
         return;
     }
-    if (!load_answer_finish(&flight->answer, flight->stream, flight->plan, flight->epoch, &lifetimes)) {
+    if (flight->compressor != NULL && !compressor_has_ended(flight->compressor)) {
+        flight->has_whole = true; /* and soon it will be packed */
+        return;
+    }
+    if (!load_answer_finish(&flight->answer, flight->stream, packed_form(flight), flight->plan, flight->epoch,
+                            &lifetimes)) {
         end_without_fill(flight, LOAD_UNCACHEABLE);
         return;
     }

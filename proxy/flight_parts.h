@@ -44,8 +44,9 @@ struct flight {
     const char *unstored_why; /* once the answer turned out to be for its leader alone */
     bool asks_if_changed;     /* the load carries the validators of the stand-in */
     bool is_moved;            /* to the key of its variant, and no longer holds the lock that it began with */
-    bool has_whole;           /* the answer came to its end before that key's lock did */
-    bool is_confirmed;        /* and it has not changed: the leader gets the answer's object */
+    struct compressor *compressor; /* of what is to be kept compressed */
+    bool has_whole;    /* the answer came to its end before that key's lock did, or its packed form */
+    bool is_confirmed; /* and it has not changed: the leader gets the answer's object */
     int outdated_answers;
     struct load_token token, waited;
     int64_t epoch;

@@ -1,7 +1,9 @@
 /* Load answer: see load_answer.h. */
 #include "load_answer.h"
 #include "clock.h"
+#include "coding.h"
 #include "conditional.h"
+#include "http_char.h"
 #include "http_date.h"
 #include "memory.h"
 #include "part.h"
@@ -231,21 +233,58 @@ static size_t add_date(const struct stream *stream, struct mono_ms now, char tex
     return count + 1;
 }
 
-bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct load_plan *plan,
-                        int64_t epoch, struct lifetimes *lifetimes)
+static bool names(struct slice list, struct slice name)
+{
+    struct slice each;
+
+    while (list_next(&list, &each))
+        if (slice_eq(each, name))
+            return true;
+    return false;
+}
+
+/* What the upstream itself tells apart by coding is only worth packing for those who take gzip: they alone will ask
+ * for it. */
+static bool is_for_gzip(const struct load_answer *answer, const struct load_plan *plan)
+{
+    if (!names(slice_of(answer->vary, answer->vary_len), SLICE("accept-encoding")))
+        return true;
+    for (size_t i = 0; i < plan->request.header_count; i++)
+        if (slice_eq(plan->request.headers[i].name, SLICE("accept-encoding")))
+            return names(plan->request.headers[i].value, SLICE("gzip"));
+    return false;
+}
+
+bool load_answer_compresses(const struct load_answer *answer, const struct stream *stream,
+                            const struct load_plan *plan)
+{
+    const struct cache_rule *rule = plan->route->cache;
+    bool is_small = stream->content_length >= 0 && stream->content_length < CODING_LEAST_BYTES;
+
+    return rule->compress_count > 0 && !is_small && stream->status != 206 &&
+           coding_may_compress(stream->headers, stream->header_count, rule->compress, rule->compress_count) &&
+           is_for_gzip(answer, plan);
+}
+
+bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct packer *packed,
+                        const struct load_plan *plan, int64_t epoch, struct lifetimes *lifetimes)
 {
     struct mono_ms now = clock_mono();
     struct header headers[STORED_HEADERS_MAX];
+    struct block *const *blocks = stream->blocks;
     char date[HTTP_DATE_BYTES];
-    size_t count;
+    size_t count, block_count = stream->block_count;
 
     *lifetimes = lifetimes_now(answer, stream, now);
     if (lifetimes->keep_ms <= 0)
         return false;
     count = select_headers(stream->headers, stream->header_count, headers, STORED_HEADERS_MAX - 1);
     count = add_date(stream, now, date, headers, count);
+    if (packed != NULL)
+        blocks = packer_blocks(packed, &block_count);
     answer->object = object_new(&plan->key, epoch, stream->status, headers, count, answer->tags,
-                                answer->tag_count, stream->blocks, stream->block_count, lifetimes, now);
+                                answer->tag_count, blocks, block_count, lifetimes, now);
+    answer->object->plain_bytes = packed == NULL ? 0 : packer_plain_bytes(packed);
     return true;
 }
 
@@ -288,6 +327,7 @@ void load_answer_finish_copy(struct load_answer *answer, const struct object *co
     *lifetimes = lifetimes_now(answer, stream, now);
     answer->object = object_new(&plan->key, epoch, copy->status, headers, count, answer->tags,
                                 answer->tag_count, copy->blocks, copy->block_count, lifetimes, now);
+    answer->object->plain_bytes = copy->plain_bytes;
 }
 
 bool load_answer_asks_always(const struct load_answer *answer)

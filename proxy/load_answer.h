@@ -2,6 +2,7 @@
 #ifndef WEIR_LOAD_ANSWER_H
 #define WEIR_LOAD_ANSWER_H
 
+#include "compressor.h"
 #include "flight.h"
 #include "group_tags.h"
 
@@ -35,9 +36,14 @@ enum answer_kind {
 enum answer_kind load_answer_judge(struct load_answer *answer, const struct stream *stream,
                                    const struct load_plan *plan, const char **why);
 
-/* The whole answer came: makes the object. False when every lifetime has passed meanwhile. `lifetimes` count
- * from now. */
-bool load_answer_finish(struct load_answer *answer, const struct stream *stream, const struct load_plan *plan,
+/* Is the judged answer worth to be kept compressed? */
+bool load_answer_compresses(const struct load_answer *answer, const struct stream *stream,
+                            const struct load_plan *plan);
+
+/* The whole answer came: makes the object, of the stream's bytes or of their packed form where there is one. False when
+ * every lifetime has passed meanwhile. `lifetimes` count from now. */
+bool load_answer_finish(struct load_answer *answer, const struct stream *stream,
+                        const struct packer *packed /* or NULL */, const struct load_plan *plan,
                         int64_t epoch, struct lifetimes *lifetimes);
 void load_answer_clear(struct load_answer *answer);
 

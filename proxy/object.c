@@ -152,6 +152,7 @@ struct object *object_aged(const struct object *object, struct mono_ms stale_at,
                    object->tags, object->tag_count, object->blocks, object->block_count, &none, stale_at);
     int64_t early_ms = object->fresh_until.ms > stale_at.ms ? object->fresh_until.ms - stale_at.ms : 0;
 
+    aged->plain_bytes = object->plain_bytes;
     aged->aged_epoch = aged_epoch;
     aged->fresh_until.ms = object->fresh_until.ms - early_ms;
     aged->stale_until.ms = object->stale_until.ms - early_ms;

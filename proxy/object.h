@@ -55,6 +55,8 @@ struct object {
     struct block **blocks;
     size_t block_count;
     int64_t body_bytes;
+    int64_t
+        plain_bytes; /* above 0: the body is our gzip of so many bytes, see coding.h. Set before it is shared */
     size_t footprint_bytes; /* all memory it costs, overhead included */
     /* On this process's monotonic clock, never later than the store's own idea of the same moments. */
     struct mono_ms fresh_until, stale_until, error_until, keep_until, born; /* born: when its age was 0 */

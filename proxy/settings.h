@@ -124,6 +124,8 @@ struct cache_rule {
     bool shared_with_authorization;
     bool keep_until_close;
     bool bypass_on_store_failure;
+    struct slice *compress; /* media types, lower case; one that ends in '/' is all of its kind */
+    size_t compress_count;
 };
 
 struct route_rule {

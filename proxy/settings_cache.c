@@ -2,10 +2,12 @@
  * invalidated. */
 #include "settings_sections.h"
 
+#include "http_char.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TAG_HEADERS = 8, MAX_STATUSES = 64 };
+enum { MAX_TAG_HEADERS = 8, MAX_STATUSES = 64, MAX_MEDIA_TYPES = 32, MAX_MEDIA_TYPE_BYTES = 128 };
 
 bool read_template(struct draft *draft, const struct node *node, struct template *out)
 {
@@ -93,13 +95,48 @@ static void read_statuses(struct draft *draft, const struct node *node, void *in
         read_status(draft, node->items[i], cache);
 }
 
-/* ---- compress: a list that must still be empty ---- */
+/* ---- compress ---- */
 
-static void read_nothing(struct draft *draft, const struct node *node, void *into)
+/* "text/css", or "text/" and a star for all of a kind, which is kept without the star. False: it is neither. */
+static bool is_media_type(struct slice *type)
 {
-    (void)into;
-    if (want_list(draft, node, "an empty list", 1000) && node->count > 0)
-        complain_key(draft->complaints, node, "is not supported yet, other than as []");
+    const char *slash = memchr(type->base, '/', type->len);
+    struct slice kind, rest;
+
+    if (slash == NULL || type->len > MAX_MEDIA_TYPE_BYTES)
+        return false;
+    kind = slice_of(type->base, (size_t)(slash - type->base));
+    rest = slice_of(slash + 1, type->len - kind.len - 1);
+    if (!is_token(kind) || memchr(kind.base, '*', kind.len) != NULL)
+        return false;
+    if (slice_eq(rest, SLICE("*"))) {
+        type->len--;
+        return true;
+    }
+    return is_token(rest) && memchr(rest.base, '*', rest.len) == NULL;
+}
+
+static void read_compress(struct draft *draft, const struct node *node, void *into)
+{
+    struct cache_rule *cache = into;
+    const char *text;
+
+    if (!want_list(draft, node, "a list of media types", MAX_MEDIA_TYPES))
+        return;
+    cache->compress = draft_alloc(draft, (node->count + 1) * sizeof *cache->compress);
+    for (size_t i = 0; i < node->count; i++) {
+        struct slice type;
+
+        if (!want_text(draft, node->items[i], "a media type", &text))
+            continue;
+        type = slice_text(draft_copy_lower(draft, text));
+        if (is_media_type(&type))
+            cache->compress[cache->compress_count++] = type;
+        else
+            complain_value(draft->complaints, node->items[i],
+                           "%s is no media type; write one such as application/json, or text/*",
+                           quote(text).text);
+    }
 }
 
 static void read_on_store_failure(struct draft *draft, const struct node *node, void *into)
@@ -187,10 +224,10 @@ static const struct setting cache_rows[] = {
      .means = "Larger responses are passed on, not kept."},
     {.key = "compress",
      .type = SETTING_OWN,
-     .read = read_nothing,
+     .read = read_compress,
      .preset = "[]",
-     .shape = "[]",
-     .means = "Media types to compress when they are kept."},
+     .shape = "a list of at most 32 media types",
+     .means = "Media types to keep compressed, such as application/json or text/*."},
     {.key = "key",
      .type = SETTING_SECTION,
      .offset = 0,

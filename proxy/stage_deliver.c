@@ -128,8 +128,7 @@ static void start(struct exchange *exchange, struct header *fields, size_t count
     client_start(exchange->client, &head, on_ready, exchange);
 }
 
-static void send_pieces(struct exchange *exchange, const struct slice *pieces, size_t count,
-                        enum client_piece how)
+void send_pieces(struct exchange *exchange, const struct slice *pieces, size_t count, enum client_piece how)
 {
     for (size_t i = 0; i < count; i++)
         exchange->body_bytes += (int64_t)pieces[i].len;
@@ -173,28 +172,33 @@ static void send_object(void *arg)
 
 void stage_deliver_object(struct exchange *exchange, struct object *object)
 {
-    struct header *fields = fields_new(exchange, object->header_count);
+    struct form form = form_of_object(exchange, object);
+    struct header *fields = fields_new(exchange, form.header_count);
     struct text age = text_in(client_alloc(exchange->client, AGE_ROOM), AGE_ROOM);
     struct shape shape;
     size_t count;
 
     move_to(exchange, STAGE_DELIVERING);
     exchange->object = object;
-    shape = shape_of(exchange, object->status, object->headers, object->header_count, object->body_bytes);
+    shape = shape_of(exchange, object->status, form.headers, form.header_count, form.body_bytes);
     count = parts_open(exchange, &shape, fields, 0);
     window_open(exchange, &shape);
     exchange->status = shape.status;
     if (exchange->result == CACHE_REVALIDATED)
         exchange->origin_status = 304;
-    count += add_theirs(exchange, &shape, object->headers, object->header_count, true, fields + count);
+    count += add_theirs(exchange, &shape, form.headers, form.header_count, true, fields + count);
     count = add_content_range(exchange, &shape, fields, count);
     age_write(loop_now(exchange->story->loop).ms - object->born.ms, &age);
     fields[count++] = (struct header){SLICE("age"), text_slice(&age)};
     count = add_cache_fields(exchange, fields, count);
     count = add_ratelimit_fields(exchange, fields, count);
     start(exchange, fields, count, shape.content_length,
-          date_of(exchange, object->headers, object->header_count), send_object);
-    send_object(exchange);
+          date_of(exchange, object->headers, object->header_count),
+          form.is_unpacked ? send_unpacked : send_object);
+    if (form.is_unpacked)
+        send_unpacked(exchange);
+    else
+        send_object(exchange);
 }
 
 /* ---- a stream ---- */
@@ -204,19 +208,22 @@ static void on_ready(void *arg);
 static void start_stream(struct exchange *exchange)
 {
     struct stream *stream = exchange->reader.stream;
-    struct header *fields = fields_new(exchange, stream->header_count);
     int64_t content_length = stream->content_length;
+    struct header *fields;
     struct shape shape;
+    struct form form;
     size_t count;
 
     /* All of it is here already: then its length is known, whatever the upstream said. */
     if (content_length < 0 && stream->has_ended && stream->fault == FAULT_NONE &&
         !slice_eq(exchange->head->method, SLICE("HEAD")))
         content_length = stream->got_bytes;
-    shape = shape_of(exchange, stream->status, stream->headers, stream->header_count, content_length);
+    form = form_of_stream(exchange, stream, content_length);
+    fields = fields_new(exchange, form.header_count);
+    shape = shape_of(exchange, stream->status, form.headers, form.header_count, content_length);
     window_open(exchange, &shape);
     exchange->status = shape.status;
-    count = add_theirs(exchange, &shape, stream->headers, stream->header_count, false, fields);
+    count = add_theirs(exchange, &shape, form.headers, form.header_count, false, fields);
     count = add_content_range(exchange, &shape, fields, count);
     count = add_cache_fields(exchange, fields, count);
     count = add_ratelimit_fields(exchange, fields, count);

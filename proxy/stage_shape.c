@@ -27,6 +27,8 @@ static void shape_range(struct exchange *exchange, const struct header *headers,
     case RANGE_PARTS:
         if (exchange->object == NULL) /* of what is still coming the whole is as soon there */
             return;
+        if (exchange->object->plain_bytes > 0) /* and of what is to be unpacked */
+            return;
         shape->kind = SHAPE_PARTS;
         shape->status = 206;
         return;

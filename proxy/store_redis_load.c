@@ -178,8 +178,8 @@ static struct entry entry_of(const struct object *object, struct slice *body)
     for (size_t i = 0; i < object->block_count; i++)
         body[i] = slice_of(object->blocks[i]->bytes, object->blocks[i]->len);
     return (struct entry){
-        object->status,    object->epoch, object->headers,    object->header_count, object->tags,
-        object->tag_count, body,          object->block_count};
+        object->status,    object->epoch, object->headers,     object->header_count,         object->tags,
+        object->tag_count, body,          object->block_count, (uint32_t)object->plain_bytes};
 }
 
 static bool compose_give_back(const struct cache_op *op, struct redis_words *words)

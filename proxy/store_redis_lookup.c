@@ -80,6 +80,7 @@ static struct object *decode(const struct cache_op *op, const struct lookup_repl
     body = view.body.len > 0 ? block_of(view.body) : NULL;
     object = object_new(&op->key, view.epoch, view.status, view.headers, view.header_count, view.tags,
                         view.tag_count, &body, body != NULL, &left, op->op.started);
+    object->plain_bytes = view.plain_bytes;
     object->aged_epoch =
         epoch > view.epoch ? epoch : view.epoch; /* what is left of its times shows all that came before */
     block_release(&body);

@@ -33,7 +33,8 @@ static void check_same_again(const struct entry_view *view, entry_checksum *chec
                           .tags = view->tags,
                           .tag_count = view->tag_count,
                           .body = &view->body,
-                          .body_count = 1};
+                          .body_count = 1,
+                          .plain_bytes = view->plain_bytes};
     static struct entry_view again;
     size_t head_bytes = entry_head_bytes(&entry);
 
@@ -44,7 +45,8 @@ static void check_same_again(const struct entry_view *view, entry_checksum *chec
     if (view->body.len > 0)
         memcpy(bytes + head_bytes, view->body.base, view->body.len);
     CHECK(entry_decode(slice_of((char *)bytes, head_bytes + view->body.len), checksum, &again) == ENTRY_OK);
-    CHECK(again.status == view->status && again.epoch == view->epoch);
+    CHECK(again.status == view->status && again.epoch == view->epoch &&
+          again.plain_bytes == view->plain_bytes);
     CHECK(again.header_count == view->header_count && again.tag_count == view->tag_count);
     for (size_t i = 0; i < view->header_count; i++)
         CHECK(slice_eq(again.headers[i].name, view->headers[i].name) &&

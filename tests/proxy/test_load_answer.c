@@ -215,7 +215,7 @@ Test(load_answer, the_object_has_what_came_its_epoch_its_tags_and_no_age_field)
     stream_keep(stream, 1024);
     fetch_body(0, SLICE("hello"));
     fetch_end(0, FAULT_NONE);
-    cr_assert(load_answer_finish(&answer, stream, &plan, 42, &lifetimes));
+    cr_assert(load_answer_finish(&answer, stream, NULL, &plan, 42, &lifetimes));
     cr_assert_eq(answer.object->epoch, 42);
     cr_assert_eq(answer.object->status, 200);
     cr_assert_eq(answer.object->body_bytes, 5);
@@ -238,7 +238,7 @@ Test(load_answer, the_time_the_body_took_is_no_time_it_is_fresh_for)
     stream_keep(stream, 1024);
     stream->head_at.ms -= 20000; /* as if the head had come twenty seconds ago */
     fetch_end(0, FAULT_NONE);
-    cr_assert(load_answer_finish(&answer, stream, &plan, 0, &lifetimes));
+    cr_assert(load_answer_finish(&answer, stream, NULL, &plan, 0, &lifetimes));
     cr_assert_leq(lifetimes.fresh_ms, 40000);
     cr_assert_leq(lifetimes.stale_ms, 100000);
     cr_assert_geq(lifetimes.age_ms, 20000);
@@ -254,7 +254,7 @@ Test(load_answer, what_outlived_itself_while_it_came_is_not_kept)
     stream_keep(stream, 1024);
     stream->head_at.ms -= 61000;
     fetch_end(0, FAULT_NONE);
-    cr_assert(!load_answer_finish(&answer, stream, &plan, 0, &lifetimes));
+    cr_assert(!load_answer_finish(&answer, stream, NULL, &plan, 0, &lifetimes));
     cr_assert_null(answer.object);
     stop();
 }

@@ -105,6 +105,7 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
     cr_expect_arr_eq(cache->statuses, statuses, sizeof statuses);
     cr_expect_eq(cache->max_object_bytes, (size_t)8 * MIB);
     cr_expect_eq(cache->key.query, KEY_QUERY_ALL);
+    cr_expect_eq(cache->compress_count, 0u);
     settings_release(&s);
 }
 
@@ -226,7 +227,8 @@ static const char everything[] =
     "lock_timeout: 4s,\n"
     "            tags: ['p:{id}', 'u:{header:X-User}', 'q:{query:lang}'], tag_headers: [X-Tags], statuses: "
     "[200, 404],\n"
-    "            negative_ttl: 5s, max_object: 6B, compress: [], key: {query: none, headers: [], cookies: "
+    "            negative_ttl: 5s, max_object: 6B, compress: [Text/*, application/json], key: {query: none, "
+    "headers: [], cookies: "
     "[]},\n"
     "            shared_with_authorization: on, on_store_failure: bypass}\n"
     "    invalidates: [all, {tag: 'p:{id}', soft: true}, {tag: x}, {tag: soft, soft: yes}]\n"
@@ -374,6 +376,9 @@ Test(accepted, every_key_of_a_route_reaches_its_field)
     cr_expect_eq(cache->statuses[1], 404);
     cr_expect_eq(cache->max_object_bytes, 6u);
     cr_expect_eq(cache->key.query, KEY_QUERY_NONE);
+    cr_assert_eq(cache->compress_count, 2u);
+    cr_expect(slice_eq(cache->compress[0], SLICE("text/")) &&
+              slice_eq(cache->compress[1], SLICE("application/json")));
     settings_release(&s);
 }
 

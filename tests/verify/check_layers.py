@@ -40,7 +40,7 @@ MODULES = {
         "journal": ["journal"],
         "json_body": ["json_body"],
         "lua_scripts": ["lua_scripts"],
-        "object": ["object"],
+        "object": ["object", "gzip"],
         "near": ["near", "tag_table", "held_tags"],
         "known_plans": ["known_plans"],
         "census": ["census"],
@@ -63,7 +63,7 @@ MODULES = {
         "limiter": ["limiter", "refusals"],
         "planner": ["planner"],
         "cache": ["cache", "cache_*"],
-        "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant", "part"],
+        "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant", "part", "compressor"],
         "stream": ["stream"],
         "waits": ["waits"],
         "invalidator": ["invalidator"],
@@ -132,6 +132,7 @@ OWNERS = [
     ("json-c/*", ["admin.c", "admin_*.c", "errand.c", "json_body.c"]),
     ("nghttp2/*", ["front_http2.c"]),
     ("malloc.h", ["server.c"]),
+    ("zlib.h", ["gzip.c"]),
 ]  # fmt: skip
 
 PURE_SYMBOLS = {"memchr", "memcmp", "memcpy", "memmem", "memmove", "mempcpy", "memrchr", "memset", "strlen", "check_failed"}

@@ -271,7 +271,8 @@ Test(flight_variants, a_confirmation_that_breaks_off_confirms_nothing)
     head_with(0, 304, "cache-control", "max-age=60");
     fetch_end(0, FAULT_ORIGIN_BROKE);
     say_released(0);
-    cr_assert(a.rider.result == CACHE_STALE && b.rider.result == CACHE_STALE, "which may stand in, as it was");
+    cr_assert(a.rider.result == CACHE_STALE && b.rider.result == CACHE_STALE,
+              "which may stand in, as it was");
     cr_assert_eq(a.rider.object, copy);
     cr_assert_eq(store_count(FAKE_FILL), 0);
     passenger_leave(&a), passenger_leave(&b);

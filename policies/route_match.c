@@ -256,6 +256,19 @@ static bool is_known_variable(const struct route_pattern *pattern, struct slice 
     return false;
 }
 
+static const char *pointer_problem(struct slice pointer)
+{
+    if (pointer.len > TEMPLATE_MAX_POINTER)
+        return "a JSON pointer has more than 128 bytes";
+    if (pointer.len > 0 && pointer.base[0] != '/')
+        return "a JSON pointer begins with /";
+    for (size_t i = 0; i < pointer.len; i++)
+        if (pointer.base[i] == '~' &&
+            (i + 1 == pointer.len || (pointer.base[i + 1] != '0' && pointer.base[i + 1] != '1')))
+            return "in a JSON pointer ~ is followed by 0 or 1";
+    return NULL;
+}
+
 static const char *compile_placeholder(struct slice inside, const struct route_pattern *pattern,
                                        struct template_part *out)
 {
@@ -278,7 +291,19 @@ static const char *compile_placeholder(struct slice inside, const struct route_p
         out->kind = PART_QUERY;
         return out->text.len > 0 ? NULL : "a query parameter has no name";
     }
-    return "before the colon of {...} stands neither header nor query";
+    if (slice_eq(kind, SLICE("json"))) {
+        out->kind = PART_JSON;
+        return pointer_problem(out->text);
+    }
+    return "before the colon of {...} stands neither header, query nor json";
+}
+
+bool template_asks_answer(const struct template *template)
+{
+    for (size_t i = 0; i < template->part_count; i++)
+        if (template->parts[i].kind == PART_JSON)
+            return true;
+    return false;
 }
 
 const char *template_compile(struct slice text, const struct route_pattern *pattern, struct template *out)
@@ -367,6 +392,25 @@ static bool add_variable(struct text *out, struct slice name, const struct route
     return false;
 }
 
+/* Bytes that stand for themselves, which no URI has been. */
+static void add_given(struct text *out, struct slice bytes)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < bytes.len; i++) {
+        unsigned char byte = (unsigned char)bytes.base[i];
+        int c = is_unreserved((char)byte) ? byte : in_a_tag(ESCAPED + byte, SPELLED_IN_A_TAG);
+
+        if (c >= ESCAPED) {
+            text_add_char(out, '%');
+            text_add_char(out, digits[byte / 16]);
+            text_add_char(out, digits[byte % 16]);
+        } else {
+            text_add_char(out, (char)c);
+        }
+    }
+}
+
 /* Several fields of one name are one list (RFC 9110 section 5.3). */
 static bool add_header(struct text *out, struct slice name, const struct header *headers, size_t count)
 {
@@ -427,6 +471,8 @@ static size_t expand(const struct template *template, const struct route_values 
         case PART_VARIABLE: is_there = add_variable(&text, part->text, values, in_path); break;
         case PART_HEADER: is_there = add_header(&text, part->text, headers, header_count); break;
         case PART_QUERY: is_there = add_query(&text, part->text, query, in_query); break;
+        case PART_JSON: is_there = false; break;
+        case PART_GIVEN: add_given(&text, part->text); break;
         }
         if (!is_there)
             return SIZE_MAX;

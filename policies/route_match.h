@@ -9,7 +9,13 @@
 
 #include "slice.h"
 
-enum { ROUTE_MAX_SEGMENTS = 32, ROUTE_MAX_METHODS = 16, ROUTE_MAX_VARIABLES = 16, TEMPLATE_MAX_PARTS = 16 };
+enum {
+    ROUTE_MAX_SEGMENTS = 32,
+    ROUTE_MAX_METHODS = 16,
+    ROUTE_MAX_VARIABLES = 16,
+    TEMPLATE_MAX_PARTS = 16,
+    TEMPLATE_MAX_POINTER = 128
+};
 
 enum segment_kind { SEGMENT_LITERAL, SEGMENT_VARIABLE, SEGMENT_ANY /* * */, SEGMENT_REST /* **, last */ };
 
@@ -30,7 +36,14 @@ struct route_values { /* of the variables, in the order of the pattern; undecode
     size_t count;
 };
 
-enum template_kind { PART_TEXT, PART_VARIABLE, PART_HEADER, PART_QUERY };
+enum template_kind {
+    PART_TEXT,
+    PART_VARIABLE,
+    PART_HEADER,
+    PART_QUERY,
+    PART_JSON,  /* a JSON pointer into the upstream's answer, which no expansion knows */
+    PART_GIVEN, /* what was found there, in its place */
+};
 
 struct template_part {
     enum template_kind kind;
@@ -54,6 +67,7 @@ bool route_host_matches(struct slice pattern_host, struct slice authority);
 
 /* Variables must be among the pattern's (`pattern` NULL: none known). Same return as route_compile. */
 const char *template_compile(struct slice text, const struct route_pattern *pattern, struct template *out);
+bool template_asks_answer(const struct template *template); /* has it a part that only the answer tells? */
 /* Writes the expansion to out[room]; returns its full length (may be above room: nothing is cut silently by the caller), or
  * SIZE_MAX where a named header or query value is absent from the request. */
 size_t template_expand(const struct template *template, const struct route_values *values,

@@ -206,7 +206,7 @@ static struct json_object *invalidations_object(void)
 {
     struct json_object *invalidations = json_object_new_object();
 
-    for (const char *const *each = (const char *const[]){"recorded", "deferred", "widened", NULL};
+    for (const char *const *each = (const char *const[]){"recorded", "deferred", "widened", "unnamed", NULL};
          *each != NULL; each++)
         add_to(invalidations, *each, 0);
     stats_each(STATS_invalidations, add_by_first, invalidations);

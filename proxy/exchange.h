@@ -6,7 +6,8 @@
  *   limit     by which plans; all limits in one decision; refuse?     stage_limit.c
  *   lookup    near cache, then store; lead, ride or go alone          stage_lookup.c
  *   pay       limits that count misses, before the upstream is asked  stage_pay.c; flight_pay.c for loads
- *   fetch     the upstream, alone                                     stage_fetch.c, stage_uri.c
+ *   fetch     the upstream, alone                                     stage_fetch.c
+ *             what it makes untrue is invalidated                     stage_change.c, stage_uri.c
  *   deliver   head, body, a client that leaves                        stage_deliver.c, stage_shape.c, stage_parts.c, stage_unpack.c
  *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
  *   refused   by a limit: the stored copy, its turn later, or 429     stage_refused.c, stage_wait.c
@@ -96,6 +97,9 @@ struct exchange {
     struct slice alone_authority;               /* the host that it was asked for */
     struct slice *change_tags;                  /* what the request invalidates, if it comes about */
     size_t change_tag_count, soft_change_count; /* the first are invalidated softly */
+    struct asked_tags *asked_tags; /* owned: what it invalidates besides is in the answer; NULL: nothing */
+    struct timer body_patience;    /* while that is awaited: */
+    bool awaits_body;
     struct invalidation *invalidation;
     bool is_cache_route, goes_alone;
     bool is_judged, passes_cache; /* by passes_cache_by() */
@@ -118,7 +122,7 @@ struct exchange {
     bool has_result; /* the cache was asked, or is said to be passed by */
     enum cache_forward forward;
     const char *cache_detail;
-    bool is_stored, was_deferred;
+    bool is_stored, was_deferred, lacks_tags;
 
     struct exchange_tunnel *tunnel; /* in the request's memory; NULL: none */
 
@@ -160,6 +164,12 @@ void stage_pay(struct exchange *exchange);       /* alone: then fetches */
 void stage_fetch(struct exchange *exchange);     /* alone, and paid for */
 void stage_fetch_left(
     struct exchange *exchange); /* its client has left: what becomes of the upstream request? */
+/* stage_change.c, in the course of a fetch. */
+void change_expand(struct exchange *exchange);   /* what would the request change? */
+void change_answered(struct exchange *exchange); /* the head came: invalidate, then deliver */
+void change_body_came(struct exchange *exchange,
+                      bool is_whole);            /* what was awaited; nothing where nothing was */
+void change_in_doubt(struct exchange *exchange); /* no head will come */
 void stage_inform(void *exchange, const struct origin_response *interim); /* the client gets it at once */
 void stage_deliver_object(struct exchange *exchange, struct object *object /* taken */);
 void stage_deliver_stream(struct exchange *exchange, struct stream *stream);

@@ -373,6 +373,17 @@ size_t invalidator_asking(const struct invalidator *invalidator)
     return invalidator->asking_first;
 }
 
+void invalidator_note_unnamed(struct invalidator *invalidator)
+{
+    static const char *unnamed = "unnamed";
+
+    stats_add(invalidator->stats, stats_series(STATS_invalidations, &unnamed), 1);
+    log_warn(
+        "invalidation: an upstream's answer does not name its tags as `invalidates` has it: it is no JSON, "
+        "too long, "
+        "encoded, broken off, or has something else there; what it changed may be served until it expires");
+}
+
 size_t invalidator_kept(const struct invalidator *invalidator)
 {
     return invalidator->kept_count;

@@ -33,6 +33,8 @@ struct invalidation *invalidator_ask(struct invalidator *invalidator, const stru
 void invalidation_forget(struct invalidation **invalidation);
 size_t
 invalidator_asking(const struct invalidator *invalidator); /* the store has yet to answer the first time */
+void invalidator_note_unnamed(
+    struct invalidator *invalidator); /* an answer did not name the tags that it should */
 size_t invalidator_kept(const struct invalidator *invalidator);
 
 #endif

@@ -95,3 +95,32 @@ enum json_found json_body_look(const struct json_body *body, const char *pointer
     }
     return JSON_OTHER;
 }
+
+static bool text_of(struct json_object *value, struct slice *out)
+{
+    if (!json_object_is_type(value, json_type_string) && !json_object_is_type(value, json_type_int))
+        return false;
+    /* of a number: as it is written, kept with the value */
+    *out = json_object_is_type(value, json_type_string)
+               ? slice_of(json_object_get_string(value), (size_t)json_object_get_string_len(value))
+               : slice_text(json_object_get_string(value));
+    return true;
+}
+
+size_t json_body_texts(const struct json_body *body, const char *pointer, struct slice *out, size_t room)
+{
+    struct json_object *value = body->root;
+    size_t count;
+
+    if ((pointer[0] != '\0' && json_pointer_get(body->root, pointer, &value) != 0) || value == NULL)
+        return 0;
+    if (!json_object_is_type(value, json_type_array))
+        return room > 0 && text_of(value, out) ? 1 : SIZE_MAX;
+    count = json_object_array_length(value);
+    if (count > room)
+        return SIZE_MAX;
+    for (size_t i = 0; i < count; i++)
+        if (!text_of(json_object_array_get_idx(value, i), &out[i]))
+            return SIZE_MAX;
+    return count;
+}

@@ -23,6 +23,9 @@ enum json_found {
 };
 
 /* `pointer`: RFC 6901, "" is the whole. */
+/* The strings and whole numbers at `pointer`: one, or of an array each. They live as long as the body. 0: nothing, null,
+ * or an empty array; SIZE_MAX: something else stands there, also in the array, or more than `room`. */
+size_t json_body_texts(const struct json_body *body, const char *pointer, struct slice *out, size_t room);
 enum json_found json_body_look(const struct json_body *body, const char *pointer, int64_t *number);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { MAX_TAG_HEADERS = 8, MAX_STATUSES = 64, MAX_MEDIA_TYPES = 32, MAX_MEDIA_TYPE_BYTES = 128 };
 
-bool read_template(struct draft *draft, const struct node *node, struct template *out)
+bool read_template(struct draft *draft, const struct node *node, bool may_ask, struct template *out)
 {
     const char *text, *problem;
 
@@ -24,6 +24,8 @@ bool read_template(struct draft *draft, const struct node *node, struct template
         return false; /* its variables are not known */
     text = draft_copy(draft, text);
     problem = template_compile(slice_text(text), draft->pattern, out);
+    if (problem == NULL && !may_ask && template_asks_answer(out))
+        problem = "{json:...} is of the answer to a change, and stands in invalidates only";
     if (problem != NULL)
         complain_value(draft->complaints, node, "%s cannot be a tag: %s", quote(text).text, problem);
     return problem == NULL;
@@ -35,7 +37,7 @@ void read_templates(struct draft *draft, const struct node *node, struct templat
         return;
     *out = draft_alloc(draft, (node->count + 1) * sizeof **out);
     for (size_t i = 0; i < node->count; i++)
-        if (read_template(draft, node->items[i], &(*out)[*count]))
+        if (read_template(draft, node->items[i], false, &(*out)[*count]))
             (*count)++;
 }
 

@@ -11,7 +11,7 @@ static void read_tag(struct draft *draft, const struct node *node, void *into)
 {
     struct invalidate_draft *item = into;
 
-    item->has_tag = read_template(draft, node, &item->tag);
+    item->has_tag = read_template(draft, node, true, &item->tag);
 }
 
 static const struct setting invalidates_rows[] = {
@@ -20,7 +20,7 @@ static const struct setting invalidates_rows[] = {
      .read = read_tag,
      .is_required = true,
      .shape = "a tag such as report or product:{id}",
-     .means = "The tag, with variables as in `tags`."},
+     .means = "The tag, with variables as in `tags`, and {json:/pointer} of the answer's JSON."},
     {.key = "soft",
      .type = SETTING_BOOL,
      .offset = offsetof(struct invalidate_draft, is_soft),

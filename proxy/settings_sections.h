@@ -43,8 +43,9 @@ void read_routes(struct draft *draft, const struct node *node, void *settings);
 void read_cache(struct draft *draft, const struct node *node, void *route);
 /* A list of templates over the variables of draft->pattern, for tags. */
 void read_templates(struct draft *draft, const struct node *node, struct template **out, size_t *count);
-/* One of them; false where it was complained of, or the pattern was. */
-bool read_template(struct draft *draft, const struct node *node, struct template *out);
+/* One of them; false where it was complained of, or the pattern was. `may_ask`: parts of the upstream's answer are
+ * fine. */
+bool read_template(struct draft *draft, const struct node *node, bool may_ask, struct template *out);
 
 /* settings_invalidates.c */
 extern const struct section section_invalidates;

@@ -86,6 +86,10 @@ static size_t add_cache_fields(struct exchange *exchange, struct header *out, si
     if (exchange->was_deferred)
         out[count++] = (struct header){SLICE("warning"),
                                        SLICE("199 weir \"invalidation kept until the store is back\"")};
+    if (exchange->lacks_tags)
+        out[count++] =
+            (struct header){SLICE("warning"),
+                            SLICE("199 weir \"invalidation incomplete: the answer does not name its tags\"")};
     return count;
 }
 

@@ -1,5 +1,4 @@
-/* Fetch: one upstream request for one client alone, and what an unsafe one invalidates before its client is
- * answered. */
+/* Fetch: one upstream request for one client alone. */
 #include "exchange.h"
 #include "hop_headers.h"
 #include "load_answer.h"
@@ -111,6 +110,15 @@ static size_t add_codings(struct exchange *exchange, struct header *out, size_t 
     return text.len == 0 ? count : add_field(out, count, SLICE("accept-encoding"), text_slice(&text));
 }
 
+/* Some of what the route invalidates is named in the answer's JSON. */
+static bool reads_answer(const struct exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->route->invalidate_count; i++)
+        if (template_asks_answer(&exchange->route->invalidates[i]))
+            return true;
+    return false;
+}
+
 void build_origin_request(struct exchange *exchange, bool shared, struct origin_request *out)
 {
     struct header *headers = client_alloc(exchange->client, (exchange->field_count + 5) * sizeof(*headers));
@@ -122,11 +130,15 @@ void build_origin_request(struct exchange *exchange, bool shared, struct origin_
         if (forwarded_replaces(field->name, exchange->peer_is_trusted) ||
             (shared && (is_one_clients_own(field->name) || is_proxys_word(field->name))))
             continue;
+        if (!shared && reads_answer(exchange) && slice_eq(field->name, SLICE("accept-encoding")))
+            continue;
         headers[count++] = *field;
     }
     count = add_forwarded(exchange, headers, count);
     if (shared)
         count = add_codings(exchange, headers, count);
+    else if (reads_answer(exchange))
+        count = add_field(headers, count, SLICE("accept-encoding"), SLICE("identity"));
     *out = (struct origin_request){
         .method = shared ? SLICE("GET") : exchange->head->method,
         .target = rewritten(exchange),
@@ -159,42 +171,6 @@ size_t expand_tags(struct exchange *exchange, const struct template *templates, 
 }
 
 /* ---- the answer ---- */
-
-static void on_invalidated(void *arg, int64_t epoch)
-{
-    struct exchange *exchange = arg;
-
-    exchange->invalidation = NULL;
-    exchange->was_deferred = epoch < 0;
-    stage_deliver_stream(exchange, exchange->alone);
-}
-
-/* True: the client waits until the invalidation is recorded. The stream goes no further than its bounds
- * meanwhile. */
-static bool starts_invalidation(struct exchange *exchange)
-{
-    struct slice *tags = exchange->change_tags;
-    size_t count = 0, soft_count = 0;
-    struct group_tags groups;
-
-    if (status_tells_of_change(exchange->alone->status)) {
-        soft_count = exchange->soft_change_count;
-        count = exchange->change_tag_count;
-        count += named_uris(exchange, exchange->alone, tags, count);
-    }
-    named_groups(exchange, exchange->alone, &groups);
-    if (groups.count > 0) {
-        tags = client_alloc(exchange->client, (count + groups.count) * sizeof(*tags));
-        memcpy(tags, exchange->change_tags, count * sizeof(*tags));
-        memcpy(tags + count, groups.tags, groups.count * sizeof(*tags));
-        count += groups.count;
-    }
-    if (count == 0)
-        return false;
-    exchange->invalidation =
-        invalidator_ask(exchange->story->invalidator, tags, count, soft_count, on_invalidated, exchange);
-    return true;
-}
 
 /* The copy that was asked about is still what it was: this client gets it, with the fields as they are now.
  */
@@ -230,20 +206,7 @@ static void on_head(void *arg)
         stage_tunnel(exchange);
         return;
     }
-    if (!starts_invalidation(exchange))
-        stage_deliver_stream(exchange, exchange->alone);
-}
-
-/* Nobody knows whether the upstream did what it was asked. */
-static void invalidate_in_doubt(struct exchange *exchange)
-{
-    struct invalidation *invalidation;
-
-    if (exchange->change_tag_count == 0 || !fault_leaves_doubt(exchange->alone->fault))
-        return;
-    invalidation = invalidator_ask(exchange->story->invalidator, exchange->change_tags,
-                                   exchange->change_tag_count, exchange->soft_change_count, NULL, NULL);
-    invalidation_forget(&invalidation);
+    change_answered(exchange);
 }
 
 /* Before a head came there is nothing to deliver; after it, the reader sees the end for itself. */
@@ -252,10 +215,17 @@ static void on_end(void *arg)
     struct exchange *exchange = arg;
 
     if (!exchange->alone->has_head || (is_confirmation(exchange) && exchange->alone->fault != FAULT_NONE)) {
-        invalidate_in_doubt(exchange);
+        change_in_doubt(exchange);
         refuse_fault(exchange, exchange->alone->fault);
     } else if (is_confirmation(exchange))
         deliver_basis(exchange);
+    else
+        change_body_came(exchange, exchange->alone->fault == FAULT_NONE);
+}
+
+static void on_overflow(void *arg)
+{
+    change_body_came(arg, false);
 }
 
 void stage_inform(void *arg, const struct origin_response *interim)
@@ -265,33 +235,8 @@ void stage_inform(void *arg, const struct origin_response *interim)
     client_inform(exchange->client, interim->status, interim->headers, interim->header_count);
 }
 
-static const struct stream_owner ALONE = {.on_head = on_head, .on_end = on_end, .on_interim = stage_inform};
-
-/* Now, for when the client has left its memory takes no more. */
-static void expand_change(struct exchange *exchange)
-{
-    const struct route_rule *route = exchange->route;
-
-    exchange->change_tags =
-        client_alloc(exchange->client, (route->invalidate_count + URIS_MAX) * sizeof(*exchange->change_tags));
-    exchange->change_tag_count = exchange->soft_change_count =
-        expand_tags(exchange, route->invalidates, route->soft_invalidate_count, exchange->change_tags);
-    exchange->change_tag_count += expand_tags(exchange, route->invalidates + route->soft_invalidate_count,
-                                              route->invalidate_count - route->soft_invalidate_count,
-                                              exchange->change_tags + exchange->change_tag_count);
-    exchange->change_tag_count += changed_uri(exchange, exchange->change_tags, exchange->change_tag_count);
-}
-
-void stage_fetch_left(struct exchange *exchange)
-{
-    bool awaits_outcome =
-        exchange->alone != NULL && !exchange->alone->has_head && exchange->change_tag_count > 0;
-
-    if (!awaits_outcome ||
-        !aftermath_begin(exchange->story->aftermaths, &exchange->alone, exchange->change_tags,
-                         exchange->change_tag_count, exchange->soft_change_count, exchange->alone_authority))
-        stream_disown(&exchange->alone, true);
-}
+static const struct stream_owner ALONE = {
+    .on_head = on_head, .on_overflow = on_overflow, .on_end = on_end, .on_interim = stage_inform};
 
 void stage_fetch(struct exchange *exchange)
 {
@@ -307,7 +252,7 @@ void stage_fetch(struct exchange *exchange)
         exchange->is_shaped = false; /* the upstream has the client's conditions */
         build_origin_request(exchange, false, &request);
     }
-    expand_change(exchange);
+    change_expand(exchange);
     exchange->alone_authority = request.authority;
     exchange->alone = stream_start(exchange->site, exchange->route->upstream, &request, &ALONE, exchange);
 }

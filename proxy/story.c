@@ -40,7 +40,7 @@ struct story *story_new(struct loop *loop, struct store *store, struct store *fa
     story->planner = planner_new(loop, store);
     story->flights = flights_new(loop, store, story->limiter);
     story->invalidator = invalidator_new(loop, store, stats);
-    story->aftermaths = aftermaths_new(story->invalidator);
+    story->aftermaths = aftermaths_new(loop, story->invalidator);
     story->principals = principals_new();
     story->waits = waits_new(loop);
     store->on_wake = on_wake;

@@ -104,7 +104,7 @@ def test_stats_of_a_node_that_did_nothing_yet(memory_fleet, upstream):
     assert figures["cache"]["objects"] == 0 and figures["cache"]["hit_ratio"] is None
     assert figures["routes"] == figures["limits"] == figures["upstreams"] == {}
     assert figures["store"]["kind"] == "memory" and figures["store"]["up"] is True
-    assert figures["invalidations"] == {"recorded": 0, "deferred": 0, "widened": 0, "kept": 0, "journal_failures": 0}
+    assert figures["invalidations"] == {"recorded": 0, "deferred": 0, "widened": 0, "unnamed": 0, "kept": 0, "journal_failures": 0}
 
 
 def test_stats_tell_what_was_answered_from_where(fleet, upstream):

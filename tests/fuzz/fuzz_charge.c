@@ -5,9 +5,24 @@
 #include "json_body.h"
 #include "path_parts.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What a tag may be made of: every byte of it is there. */
+static void read_texts(const struct json_body *body, const char *pointer, enum json_found found)
+{
+    static volatile char touched;
+    struct slice texts[16];
+    size_t count = json_body_texts(body, pointer, texts, 16);
+
+    CHECK(count == SIZE_MAX || count <= 16);
+    CHECK(found != JSON_NOTHING || count == 0);
+    for (size_t i = 0; count != SIZE_MAX && i < count; i++)
+        for (size_t at = 0; at < texts[i].len; at++)
+            touched = texts[i].base[at];
+}
 
 static void read_body(struct slice text)
 {
@@ -21,6 +36,7 @@ static void read_body(struct slice text)
 
         CHECK(json_body_look(again, pointers[i], &same) == found && same == number);
         CHECK(found == JSON_WHOLE || number == 0);
+        read_texts(body, pointers[i], found);
     }
     json_body_free(&body);
     json_body_free(&again);

@@ -38,6 +38,7 @@ MODULES = {
         "digest": ["digest", "group_tags"],
         "uri_tag": ["uri_tag"],
         "journal": ["journal"],
+        "asked_tags": ["asked_tags"],
         "json_body": ["json_body"],
         "lua_scripts": ["lua_scripts"],
         "object": ["object", "gzip"],

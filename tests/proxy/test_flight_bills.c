@@ -234,14 +234,14 @@ static size_t given_back(struct load_token token)
     return count;
 }
 
-static void live_through(uint64_t seed)
+static void live_through(struct loop *loop, uint64_t seed)
 {
     dice = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     memset(&fake_origin, 0, sizeof(fake_origin));
     memset(clients, 0, sizeof(clients));
     memset(has_head, 0, sizeof(has_head));
     paid = granted_count = 0;
-    rig_start(true);
+    rig_start_on(loop, true);
     for (size_t i = 0; i < PRINCIPALS; i++)
         budgets[i] = (int)roll(4);
     for (int step = 0; step < STEPS; step++) {
@@ -266,17 +266,19 @@ static void live_through(uint64_t seed)
     for (size_t i = 0; i < granted_count; i++)
         cr_assert_eq(given_back(granted[i]), 1, "seed %llu: lock %zu of %zu", (unsigned long long)seed, i,
                      granted_count);
-    rig_stop();
+    rig_stop_on_loop();
 }
 
 Test(flight_bills, as_many_loads_begin_as_were_paid_for)
 {
     const char *given = getenv("WEIR_SEED"), *many = getenv("WEIR_HISTORIES");
+    struct loop *loop = loop_new();
     uint64_t first = given == NULL ? 1 : strtoull(given, NULL, 10);
     uint64_t count = many == NULL ? (given == NULL ? HISTORIES : 1) : strtoull(many, NULL, 10);
 
     for (uint64_t seed = first; seed < first + count; seed++)
-        live_through(seed);
+        live_through(loop, seed);
+    loop_free(loop);
     if (count >= HISTORIES)
         cr_assert(loads > HISTORIES / 2 && refusals_told > 100 && rides_of_refused > 20,
                   "it was about something: %d loads, %d refusals, %d who rode all the same", loads,

@@ -33,14 +33,20 @@ struct passenger {
     struct passenger *companion; /* leaves the flight, or its stream, when this one is told */
 };
 
-static inline void rig_start(bool is_shared)
+/* Many rigs, one after the other, share a loop: it takes file descriptors. */
+static inline void rig_start_on(struct loop *loop, bool is_shared)
 {
-    rig.loop = loop_new();
+    rig.loop = loop;
     rig.near = near_new(1 << 20, 1 << 18);
     fake_store_init(&rig.store, rig.near, is_shared);
     rig.site = test_site_new(rig.loop);
     rig.limiter = limiter_new(rig.loop, &rig.store.store, NULL);
     rig.flights = flights_new(rig.loop, &rig.store.store, rig.limiter);
+}
+
+static inline void rig_start(bool is_shared)
+{
+    rig_start_on(loop_new(), is_shared);
 }
 
 static inline void rig_turn(void)
@@ -49,7 +55,7 @@ static inline void rig_turn(void)
 }
 
 /* Everything that was taken must have been given back by now. */
-static inline void rig_stop(void)
+static inline void rig_stop_on_loop(void)
 {
     flights_free(rig.flights);
     limiter_free(rig.limiter);
@@ -58,6 +64,11 @@ static inline void rig_stop(void)
     rig_turn();
     cr_assert_eq(fake_origin.pools, 0, "all sites are gone, and their pools with them");
     near_free(rig.near);
+}
+
+static inline void rig_stop(void)
+{
+    rig_stop_on_loop();
     loop_free(rig.loop);
 }
 

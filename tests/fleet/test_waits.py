@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from weir import Background, together, wait_until
+from wire import request_bytes
 
 
 def limit(rate, max_wait, **more):
@@ -199,3 +200,35 @@ def test_when_the_store_goes_away_those_who_wait_are_decided_as_the_limit_says(r
     wait_until(lambda: node.metric("weir_store_up") == 0, "the node has seen that Redis is gone")
     assert node.get("/", as_client("another")).status == 503
     assert waiting.result().status == 503
+
+
+def test_whatever_happens_to_a_line_nobody_is_left_in_it(fleet, counted, rng):
+    """Many clients, several limits that make them wait, clients that leave, and reloads with other rates meanwhile."""
+
+    def limits(times):
+        return {"loads": limit(f"{40 * times}/s", "300ms", burst=5, counts="misses"), "client": limit(f"{60 * times}/s", "200ms", burst=10),
+                "soft": {"key": "global", "rate": f"{200 * times}/s", "when_refused": "stale"}}
+
+    routes = [{"match": "/plain/**", "limits": ["loads", "client"]},
+              {"match": "/**", "limits": ["loads", "client", "soft"], "cache": {"ttl": "30ms", "stale_while_revalidate": "60ms", "stale_if_error": "1s"}}]
+    nodes = fleet.start(counted.url, routes, limits(1))
+    plans = [[(rng.randrange(2), rng.choice(["/plain/1", f"/a/{rng.randrange(9)}"]), f"k{rng.randrange(5)}", rng.randrange(6) == 0) for _ in range(20)]
+             for _ in range(20)]
+
+    def run(plan):
+        got = []
+        for node, target, name, leaves in plan:
+            with nodes[node].connect() as connection:
+                connection.send(request_bytes("GET", target, as_client(name)))
+                if not leaves:
+                    got.append(connection.answer().status)
+        return got
+
+    clients = [Background(lambda plan=plan: run(plan)) for plan in plans]
+    for times in (3, 1, 2):
+        for node in distinct(nodes):
+            assert node.reload({**node.configuration, "limits": limits(times)})
+    statuses = [status for client in clients for status in client.result()]
+    assert set(statuses) <= {200, 429} and len(statuses) == sum(not leaves for plan in plans for *_, leaves in plan)
+    for node in distinct(nodes):
+        wait_until(lambda node=node: node.metric("weir_limit_waiting") == 0, "nobody waits any more")

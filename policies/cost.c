@@ -35,6 +35,26 @@ enum cost_reading cost_of_text(const struct cost_rule *rule, const struct limit_
     return cost_of_number(rule, number, cost);
 }
 
+int64_t cost_of_answer(const struct cost_rule *rule, int64_t reserved, const struct header *headers,
+                       size_t count)
+{
+    struct slice said = slice_of(NULL, 0);
+    int64_t number;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!slice_eq(headers[i].name, rule->name) || headers[i].value.len == 0)
+            continue;
+        if (said.len > 0 && !slice_eq(said, headers[i].value))
+            return reserved;
+        said = headers[i].value;
+    }
+    if (said.len == 0)
+        return rule->unstated;
+    if (said.len > DIGITS_ROOM || !text_parse_digits(said, INT64_MAX, &number))
+        return reserved;
+    return number < rule->max ? number : rule->max;
+}
+
 static void add_range(struct text *out, const struct cost_rule *rule)
 {
     text_add(out, SLICE(" must be a whole number from 1 to "));

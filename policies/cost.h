@@ -18,6 +18,8 @@ struct cost_rule {
     struct slice
         name; /* of the header (in lower case) or parameter; the pointer (RFC 6901) into a JSON body */
     int64_t max;
+    int64_t reserve,
+        unstated; /* with COST_OF_RESPONSE: what is held, and what an answer that does not say costs */
     size_t max_body_bytes; /* larger ones are not read */
 };
 
@@ -31,6 +33,12 @@ enum cost_reading {
 enum cost_reading cost_of_text(const struct cost_rule *rule, const struct limit_key_facts *facts,
                                int64_t *cost);
 enum cost_reading cost_of_number(const struct cost_rule *rule, int64_t number, int64_t *cost);
+
+/* With COST_OF_RESPONSE: what an answer with these fields (names in lower case) costs, 0 or more. One that does not say costs
+ * rule->unstated; one that says anything but a whole number, or two of them, `reserved`: what its request was good for. What is
+ * above the rule's max counts as that: the work is done. */
+int64_t cost_of_answer(const struct cost_rule *rule, int64_t reserved, const struct header *headers,
+                       size_t count);
 
 enum cost_problem {
     COST_PROBLEM_VALUE,

@@ -65,7 +65,10 @@ static void add_draft_11(struct field_writer *writer, const struct ratelimit_ite
         text_add(&value, i > 0 ? SLICE(", ") : SLICE(""));
         text_add_quoted(&value, items[i].name);
         add_parameter(&value, ";q=", items[i].limit);
-        add_parameter(&value, ";w=", verdict_retry_s(items[i].window_us));
+        if (items[i].window_us > 0)
+            add_parameter(&value, ";w=", verdict_retry_s(items[i].window_us));
+        else
+            text_add(&value, SLICE(";qu=\"concurrent-requests\""));
     }
     end_value(writer, SLICE("ratelimit-policy"), &value);
 
@@ -74,7 +77,8 @@ static void add_draft_11(struct field_writer *writer, const struct ratelimit_ite
         text_add(&value, i > 0 ? SLICE(", ") : SLICE(""));
         text_add_quoted(&value, items[i].name);
         add_parameter(&value, ";r=", items[i].available);
-        add_parameter(&value, ";t=", turns_in_s(&items[i], retry_after_us));
+        if (items[i].window_us > 0)
+            add_parameter(&value, ";t=", turns_in_s(&items[i], retry_after_us));
     }
     end_value(writer, SLICE("ratelimit"), &value);
 }
@@ -113,12 +117,14 @@ size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t
     if (dialects.plain) {
         add_number(&writer, SLICE("ratelimit-limit"), items[closest].limit);
         add_number(&writer, SLICE("ratelimit-remaining"), items[closest].available);
-        add_number(&writer, SLICE("ratelimit-reset"), reset_s);
+        if (items[closest].window_us > 0)
+            add_number(&writer, SLICE("ratelimit-reset"), reset_s);
     }
     if (dialects.x) {
         add_number(&writer, SLICE("x-ratelimit-limit"), items[closest].limit);
         add_number(&writer, SLICE("x-ratelimit-remaining"), items[closest].available);
-        add_number(&writer, SLICE("x-ratelimit-reset"), reset_s);
+        if (items[closest].window_us > 0)
+            add_number(&writer, SLICE("x-ratelimit-reset"), reset_s);
     }
     return writer.count;
 }
@@ -126,7 +132,8 @@ size_t ratelimit_fields(const struct ratelimit_item *items, size_t count, size_t
 int refusal_status(enum refusal_kind kind)
 {
     switch (kind) { /* no default: a new kind must be given a status before it compiles */
-    case REFUSED_RATE: return 429;
+    case REFUSED_RATE:
+    case REFUSED_SLOTS: return 429;
     case REFUSED_COST:
     case REFUSED_BAD_COST:
     case REFUSED_KEY_AMBIGUOUS: return 400;
@@ -142,6 +149,7 @@ const char *refusal_code(enum refusal_kind kind)
 {
     switch (kind) { /* no default: as above */
     case REFUSED_RATE: return "rate_limit_exceeded";
+    case REFUSED_SLOTS: return "concurrency_limit_hit";
     case REFUSED_COST: return "cost_exceeds_limit";
     case REFUSED_BAD_COST: return "bad_cost";
     case REFUSED_BODY_SIZE: return "body_too_large";
@@ -164,6 +172,9 @@ static struct problem_words refusal_words(enum refusal_kind kind)
     case REFUSED_RATE:
         return (struct problem_words){"https://iana.org/assignments/http-problem-types#quota-exceeded",
                                       "Quota exceeded", "Too many requests for the limit "};
+    case REFUSED_SLOTS:
+        return (struct problem_words){"https://iana.org/assignments/http-problem-types#quota-exceeded",
+                                      "Quota exceeded", "Too many requests at a time for the limit "};
     case REFUSED_COST:
         return (struct problem_words){"about:blank", "Bad Request",
                                       "One such request costs more than all of the limit "};

@@ -3,7 +3,7 @@
  *
  * One serializer for all dialects. Seconds are rounded up and at least 1, windows too: a client that keeps to
  * what it is told is never refused for it (5/250ms is published as 5 in 1 s). Numbers are capped at RFC
- * 9651's largest Integer.
+ * 9651's largest Integer. Of what is held for as long as a request lasts no time is told: nobody knows it.
  */
 #ifndef WEIR_RATELIMIT_FIELDS_H
 #define WEIR_RATELIMIT_FIELDS_H
@@ -14,7 +14,7 @@
 
 struct ratelimit_item { /* one limit of the request, in the order of the route */
     struct slice name;
-    int64_t limit, window_us;
+    int64_t limit, window_us; /* window_us 0: what requests take at a time, which they give back themselves */
     int64_t available, reset_us;
     int64_t retry_after_us; /* this limit's own; 0 or less where it would let one more pass, or never will */
 };
@@ -40,6 +40,7 @@ size_t ratelimit_fields_room(const struct ratelimit_item *items, size_t count);
 
 enum refusal_kind {
     REFUSED_RATE,          /* 429 rate_limit_exceeded */
+    REFUSED_SLOTS,         /* 429 concurrency_limit_hit */
     REFUSED_COST,          /* 400 cost_exceeds_limit */
     REFUSED_BAD_COST,      /* 400 bad_cost */
     REFUSED_BODY_SIZE,     /* 413 body_too_large */

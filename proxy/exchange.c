@@ -33,6 +33,7 @@ static void on_gone(void *arg)
     move_to(exchange, STAGE_GONE);
     if (exchange->plans != NULL)
         planner_leave(exchange->plans);
+    stage_settle_left(exchange);
     limiter_leave(story->limiter, &exchange->limits);
     let_others_try(exchange);
     if (exchange->bill != NULL)

@@ -12,6 +12,7 @@
  *   tunnel    where upstream and client change the protocol: bytes    stage_tunnel.c
  *   refused   by a limit: the stored copy, its turn later, or 429     stage_refused.c, stage_wait.c
  *   refuse    our own answers                                         stage_refuse.c
+ *   settle    what did it cost, where the answer tells that?          stage_settle.c
  *   account   one log line and the counters, whatever happened        stage_account.c
  *
  * An exchange lives in its request's memory; its disposal is registered first and is the only cleanup. Stages
@@ -176,6 +177,11 @@ void stage_deliver_stream(struct exchange *exchange, struct stream *stream);
 void stage_tunnel(struct exchange *exchange); /* the upstream has answered 101, as it was asked to */
 void stage_tunnel_left(struct exchange *exchange);
 void stage_account(struct exchange *exchange);
+
+/* What of the request's limits the upstream's answer tells the cost of, is settled as soon as that is known. */
+void stage_settle_head(struct exchange *exchange, const struct header *headers, size_t count);
+void stage_settle_landed(struct exchange *exchange); /* what was loaded for it, or for others */
+void stage_settle_left(struct exchange *exchange);   /* it is over */
 
 /* `by`, one of the exchange's own requests to the limiter, was not admitted: what follows. */
 void stage_refused(struct exchange *exchange, struct limit_request *by);

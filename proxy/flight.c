@@ -74,6 +74,8 @@ void flight_free(struct flight *flight)
     timer_cancel(flights->loop, &flight->renew);
     store_cancel(&flight->call);
     store_cancel(&flight->renewal);
+    if (stream_is_unanswered(flight->stream))
+        limiter_settle_unanswered(&flight->bill);
     limiter_leave(flights->limiter, &flight->bill);
     object_release(&flight->stand_in);
     compressor_free(&flight->compressor);

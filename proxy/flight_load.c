@@ -343,6 +343,7 @@ static void on_head(void *arg)
     const char *why;
     enum answer_kind kind;
 
+    limiter_settle(&flight->bill, flight->stream->headers, flight->stream->header_count);
     if (is_confirmation(flight))
         return; /* once it has ended, so that its connection can serve again */
     kind = load_answer_judge(&flight->answer, flight->stream, flight->plan, &why);
@@ -576,5 +577,7 @@ void flight_start_load(struct flight *flight)
     flight->state = FLIGHT_LOADING;
     flight_choose_leader(flight);
     flight_send_authorized_alone(flight);
+    if (flight->leader != NULL)
+        flight->leader->has_led = true;
     start_stream(flight);
 }

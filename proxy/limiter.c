@@ -22,6 +22,7 @@ struct limit_batch {
     struct admit_tuple *tuples;
     struct limit_charge *charges;
     size_t count, room, charge_count, charge_room;
+    struct link holdings; /* that are asked about */
     struct store_call *call;
     int64_t asked_us;
     uint64_t corrections; /* of the store, when it was asked */
@@ -38,7 +39,8 @@ struct limiter {
     struct link batches;   /* under way */
     struct task flush;
     struct refusals *refusals;
-    uint64_t corrections; /* of the store, that the refusals know of */
+    struct holdings *holdings, *local_holdings; /* in `store`, in `fallback` */
+    uint64_t corrections;                       /* of the store, that the refusals know of */
     int64_t (*read_us)(void);
 };
 
@@ -59,6 +61,7 @@ static struct limit_batch *batch_new(struct limiter *limiter, struct link *reque
     batch->limiter = limiter;
     list_init(&batch->asked);
     list_init(&batch->link);
+    list_init(&batch->holdings);
     for (struct link *at = requests->next; at != requests; at = at->next) {
         const struct limit_request *request = LIST_OWNER(at, struct limit_request, link);
 
@@ -103,6 +106,11 @@ static size_t tuples_new(struct limit_batch *batch, const struct limit_request *
         if (request->has_state[i] && is_shadow(&request->charges[i]))
             batch->tuples[tuple_new(batch, &request->charges[i], 1)].count = ADMIT_WHAT_PASSED;
     return tuple;
+}
+
+static struct holdings *holdings_of(const struct limit_batch *batch)
+{
+    return batch->is_fallback ? batch->limiter->local_holdings : batch->limiter->holdings;
 }
 
 static void hold_site(struct limit_batch *batch, struct site *site)
@@ -193,9 +201,57 @@ static void gather(struct limit_batch *batch, struct link *requests)
     free(users.places);
 }
 
+/* Tokens for all that is to be held, by place in the tuple; a shadow's are those of the tuple that it follows. */
+static void hand_out_tokens(struct limit_batch *batch)
+{
+    struct holdings *holdings = holdings_of(batch);
+    int64_t first = 0;
+
+    for (size_t t = 0, at = 0; t < batch->count; t++) {
+        const struct admit_tuple *tuple = &batch->tuples[t];
+
+        if (tuple->count != ADMIT_WHAT_PASSED)
+            first = holdings_tokens(holdings, tuple->count);
+        for (size_t i = 0; i < tuple->charge_count; i++, at++)
+            batch->charges[at].first_hold = batch->charges[at].takes_hold ? first : 0;
+    }
+}
+
+/* As hand_out_tokens() gave it: the request's charges stand in order, those in shadow behind the others. */
+static const struct limit_charge *asked_charge(const struct limit_batch *batch,
+                                               const struct limit_request *request, size_t i)
+{
+    const struct admit_tuple *tuple = &batch->tuples[request->tuple];
+    size_t enforced = 0, shadows = 0;
+
+    for (size_t before = 0; before < i; before++) {
+        enforced += request->has_state[before] && !is_shadow(&request->charges[before]);
+        shadows += request->has_state[before] && is_shadow(&request->charges[before]);
+    }
+    return is_shadow(&request->charges[i]) ? &tuple[1 + shadows].charges[0] : &tuple->charges[enforced];
+}
+
+static void begin_holdings(struct limit_batch *batch)
+{
+    hand_out_tokens(batch);
+    for (struct link *at = batch->asked.next; at != &batch->asked; at = at->next) {
+        struct limit_request *request = LIST_OWNER(at, struct limit_request, link);
+
+        for (size_t i = 0; i < request->charge_count; i++) {
+            struct limit_charge charge = request->charges[i];
+
+            if (!charge.takes_hold || !request->has_state[i])
+                continue;
+            charge.first_hold = asked_charge(batch, request, i)->first_hold + request->place;
+            request->holds[i] = holding_new(holdings_of(batch), request->site, &charge, &batch->holdings);
+        }
+    }
+}
+
 static void batch_free(struct limit_batch *batch)
 {
     store_cancel(&batch->call);
+    holdings_end_asked(&batch->holdings); /* whose requests have left */
     list_leave(&batch->link);
     for (size_t i = 0; i < batch->site_count; i++)
         site_release(&batch->sites[i]);
@@ -280,6 +336,24 @@ static void count_refusal(const struct limit_request *request, bool is_fallback)
         site_count_limit(request->site, request->named, LIMIT_FAST_DENIED);
 }
 
+/* Before anybody is told: which of what the request asked to hold is it to keep? */
+static void keep_holdings(struct limit_request *request, const struct admit_answer *answer)
+{
+    bool is_admitted = !has_enforced(request) || request->place < answer->admitted;
+    const struct admit_answer *shadow = answer + 1;
+
+    for (size_t i = 0; i < request->charge_count; i++) {
+        bool is_taken = is_admitted;
+
+        if (!request->has_state[i])
+            continue;
+        if (is_shadow(&request->charges[i]))
+            is_taken &= request->place < shadow++->admitted;
+        if (request->holds[i] != NULL)
+            holding_answered(&request->holds[i], is_taken);
+    }
+}
+
 /* `answer` is of the tuples that tuples_new() made of the request. */
 static void apply_answer(struct limit_request *request, const struct admit_answer *answer, bool is_fallback)
 {
@@ -287,6 +361,7 @@ static void apply_answer(struct limit_request *request, const struct admit_answe
     bool is_admitted = !has_enforced(request) || request->place < answer->admitted;
     size_t from = 0;
 
+    keep_holdings(request, answer);
     count_shadows(request, answer + 1, is_admitted, is_fallback);
     for (size_t i = 0; i < request->charge_count; i++) {
         if (!request->has_state[i])
@@ -394,6 +469,7 @@ static void fail_batch(struct limit_batch *batch)
 
         list_leave(&request->link);
         request->batch = NULL;
+        memset(request->holds, 0, sizeof(request->holds)); /* the batch ends them */
         list_append(rule_without_store(request) ? &settled : &local, &request->link);
     }
     if (!list_is_empty(&local))
@@ -415,6 +491,7 @@ static void on_admitted(void *arg, enum fault fault, const struct admit_answer *
         return;
     }
     CHECK(count == batch->count);
+    holdings_resume(holdings_of(batch));
     if (!batch->is_fallback && batch->limiter->fallback != NULL)
         store_heed(batch->limiter->fallback, batch->tuples, count, answers);
     while (!list_is_empty(&batch->asked)) {
@@ -446,6 +523,7 @@ static void start_fallback(struct limiter *limiter, struct link *requests)
         list_leave(&request->link);
         list_append(&batch->asked, &request->link);
     }
+    begin_holdings(batch);
     batch->call = store_admit(limiter->fallback, batch->tuples, batch->count, on_admitted, batch);
 }
 
@@ -475,6 +553,7 @@ static void flush(void *arg)
         return;
     batch = batch_new(limiter, &limiter->gathering);
     gather(batch, &limiter->gathering);
+    begin_holdings(batch);
     batch->asked_us = limiter->read_us();
     batch->corrections = atomic_load(&limiter->store->corrections);
     batch->call = store_admit(limiter->store, batch->tuples, batch->count, on_admitted, batch);
@@ -490,6 +569,8 @@ struct limiter *limiter_new(struct loop *loop, struct store *store, struct store
     limiter->store = store;
     limiter->fallback = fallback;
     limiter->refusals = refusals_new();
+    limiter->holdings = holdings_new(loop, store);
+    limiter->local_holdings = fallback == NULL ? NULL : holdings_new(loop, fallback);
     limiter->read_us = clock_mono_us;
     list_init(&limiter->gathering);
     list_init(&limiter->denied);
@@ -505,6 +586,8 @@ void limiter_free(struct limiter *limiter)
     while (!list_is_empty(&limiter->batches))
         batch_free(LIST_OWNER(limiter->batches.next, struct limit_batch, link));
     refusals_free(limiter->refusals);
+    holdings_free(limiter->holdings);
+    holdings_free(limiter->local_holdings);
     free(limiter);
 }
 
@@ -581,6 +664,36 @@ void limiter_count_refusal(const struct limit_request *request)
 void limiter_leave(struct limiter *limiter, struct limit_request *request)
 {
     (void)limiter;
+    for (size_t i = 0; i < request->charge_count; i++)
+        holding_end(&request->holds[i], 0);
     if (request->link.next != NULL)
         list_leave(&request->link);
+}
+
+/* Of what the request still holds, what an answer tells the cost of. */
+static bool awaits_cost(const struct limit_request *request, size_t i)
+{
+    return request->holds[i] != NULL && request->charges[i].told_by != NULL;
+}
+
+void limiter_settle(struct limit_request *request, const struct header *headers, size_t count)
+{
+    for (size_t i = 0; i < request->charge_count; i++)
+        if (awaits_cost(request, i)) {
+            const struct limit_charge *charge = &request->charges[i];
+
+            holding_end(&request->holds[i], cost_of_answer(charge->told_by, charge->cost, headers, count));
+        }
+}
+
+void limiter_settle_unanswered(struct limit_request *request)
+{
+    for (size_t i = 0; i < request->charge_count; i++)
+        if (awaits_cost(request, i))
+            holding_end(&request->holds[i], request->charges[i].cost);
+}
+
+bool limiter_is_settling(const struct limiter *limiter)
+{
+    return holdings_untold(limiter->holdings) > 0 && limiter->store->is_up;
 }

@@ -5,12 +5,16 @@
  * on_store_failure speaks: closed refuses, open passes, local asks this process's own memory store, in one
  * atomic decision for all local limits of the request. That store is told what the other one answers, and goes on from there.
  *
+ * What is held instead of charged (concurrency, a cost that the answer tells) stays with its request until limiter_settle() or
+ * limiter_leave(), which every request is to end with.
+ *
  * A limit in shadow is decided in the same step, for what the others let pass and alone, is charged as if it were enforced,
  * and shows in nothing but its figures.
  */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
 
+#include "holdings.h"
 #include "list.h"
 #include "site.h"
 #include "store.h"
@@ -45,7 +49,9 @@ struct limit_request {
     bool is_recalled;    /* refused without asking the store */
     bool epoch_is_known; /* the near cache is up to date as of this decision */
 
-    struct link link; /* the limiter's own from here on */
+    struct holding
+        *holds[LIMITS_PER_REQUEST]; /* the limiter's own from here on; NULL: nothing of this limit */
+    struct link link;
     struct limit_batch *batch;
     size_t tuple;
     int64_t place;
@@ -66,8 +72,16 @@ void limiter_free(struct limiter *limiter);
 /* `decided` runs exactly once, not before the turn's LOOP_DECIDE phase, unless limiter_leave() is called
  * first. */
 void limiter_ask(struct limiter *limiter, struct limit_request *request);
-void limiter_leave(struct limiter *limiter,
-                   struct limit_request *request); /* what was asked may still be charged */
+/* What was asked may still be charged; what is held is given back. */
+void limiter_leave(struct limiter *limiter, struct limit_request *request);
+
+/* What the request holds of limits whose cost the upstream's answer tells is settled, once. By the answer's fields; or, where it
+ * was asked and none came, at what was held. */
+void limiter_settle(struct limit_request *request, const struct header *headers, size_t count);
+void limiter_settle_unanswered(struct limit_request *request);
+
+/* Holds have ended of which a store that is there has not heard: turn the loop. */
+bool limiter_is_settling(const struct limiter *limiter);
 
 /* Of a tentative request that was refused or is too costly: that is what its client is told. */
 void limiter_count_refusal(const struct limit_request *request);

@@ -21,7 +21,7 @@ static const struct choice unknowns[] = {
 static const struct choice algorithms[] = {
     {"sliding_window", LIMIT_SLIDING_WINDOW, false}, {"sliding_log", LIMIT_SLIDING_LOG, false},
     {"token_bucket", LIMIT_TOKEN_BUCKET, false},     {"fixed_window", LIMIT_FIXED_WINDOW, false},
-    {"concurrency", LIMIT_CONCURRENCY, true},        {NULL, 0, false}};
+    {"concurrency", LIMIT_CONCURRENCY, false},       {NULL, 0, false}};
 static const struct choice countings[] = {
     {"requests", COUNT_REQUESTS, false}, {"misses", COUNT_MISSES, false}, {NULL, 0, false}};
 static const struct choice refusals[] = {
@@ -82,11 +82,19 @@ static const struct setting limit_rows[] = {
      .means =
          "With token_bucket: units that can be taken at once after a rest; the units of the rate if left "
          "out."},
-    {.key = "max", .type = SETTING_LATER, .shape = "a whole number", .means = "Requests at a time."},
+    {.key = "max",
+     .type = SETTING_OWN,
+     .read = read_limit_max,
+     .shape = "a whole number of at least 1",
+     .means = "With concurrency, instead of a rate: units that requests under way may hold at a time."},
     {.key = "lease",
-     .type = SETTING_LATER,
-     .shape = "a duration",
-     .means = "How long a request at a time may last."},
+     .type = SETTING_DURATION,
+     .offset = LIMIT(lease_ms),
+     .least = "1s",
+     .most = "1h",
+     .preset = "60s",
+     .means =
+         "What a request holds ends so long after its node was last heard of; requests may take longer."},
     {.key = "counts",
      .type = SETTING_CHOICE,
      .offset = LIMIT(counts),

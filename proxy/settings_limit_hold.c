@@ -20,22 +20,24 @@ void check_limit_lease(struct draft *draft, const struct node *node, struct limi
                        "is for what is held: algorithm: concurrency, or a cost with response_header");
 }
 
-static void refuse_key(struct draft *draft, const struct node *node, const char *key)
+static void refuse_key(struct draft *draft, const struct node *node, const char *key, const char *why)
 {
     const struct node *member = node_member(node, key);
 
     if (member != NULL)
-        complain_value(draft->complaints, member,
-                       "is for algorithms that count over time; with concurrency write max");
+        complain_value(draft->complaints, member, "%s", why);
 }
 
 void check_limit_max(struct draft *draft, const struct node *node, struct limit_rule *rule)
 {
-    refuse_key(draft, node, "rate");
-    refuse_key(draft, node, "burst");
-    if (rule->cost_rule.source == COST_OF_RESPONSE)
-        complain_value(draft->complaints, node_member(node, "cost"),
-                       "a response tells its cost when it begins, and a slot is needed until it ends");
+    refuse_key(draft, node, "rate", "is for algorithms that count over time; with concurrency write max");
+    refuse_key(draft, node, "burst", "is for algorithm: token_bucket only");
+    refuse_key(draft, node, "plans",
+               "are rates, and concurrency has none; name a limit of its own for each route");
+    if (rule->counts == COUNT_MISSES)
+        refuse_key(draft, node, "counts",
+                   "misses is for rates; a slot is held by a request until its answer has ended, wherever "
+                   "that comes from");
     if (node_member(node, "max") == NULL)
         complain_value(draft->complaints, node,
                        "max is missing; it must be a whole number, of units that may be taken at a time");

@@ -44,7 +44,7 @@ struct site {
     struct origin **origins;
     struct route_figures *routes; /* one more than there are routes: the last is "none" */
     struct upstream_figures *upstreams;
-    lazy_id (*limits)[LIMIT_OUTCOMES], *unknown_plans;
+    lazy_id (*limits)[LIMIT_OUTCOMES], *unknown_plans, *lost_holds;
     struct census **censuses;   /* of the limits */
     struct wait_figures *waits; /* of each limit */
     lazy_id degraded[DEGRADED_WHATS];
@@ -104,6 +104,7 @@ static void site_close(void *arg)
     free(site->waits);
     free(site->unknown_plans);
     free(site->censuses);
+    free(site->lost_holds);
     free(site->routes);
     settings_release(&site->settings);
     free(site);
@@ -127,6 +128,7 @@ struct site *site_new(struct loop *loop, struct resolver *resolver, struct setti
     site->censuses = must_alloc((settings->limit_count + 1) * sizeof(*site->censuses));
     for (size_t i = 0; i < settings->limit_count; i++)
         site->censuses[i] = census_of(settings->limits[i].name);
+    site->lost_holds = must_alloc((settings->limit_count + 1) * sizeof(*site->lost_holds));
     site->routes = must_alloc((settings->route_count + 1) * sizeof(*site->routes));
     for (size_t i = 0; i < settings->upstream_count; i++)
         site->origins[i] = pool_new(loop, resolver, &settings->upstreams[i], settings->workers);
@@ -262,6 +264,11 @@ void site_count_waiting(struct site *site, const struct limit_rule *limit, int64
 void site_observe_wait(struct site *site, const struct limit_rule *limit, int64_t us)
 {
     observe(site, &site->waits[limit->index].waited, STATS_limit_wait, limit->name, us);
+}
+
+void site_count_lost_hold(struct site *site, const struct limit_rule *limit)
+{
+    count(site, &site->lost_holds[limit->index], STATS_lost_holds, limit->name, NULL, 1);
 }
 
 static const char *degraded_name(enum degraded_what what)

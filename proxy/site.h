@@ -71,6 +71,7 @@ void site_count_unknown_plan(struct site *site, const struct limit_rule *limit);
 void site_count_waiting(struct site *site, const struct limit_rule *limit,
                         int64_t n); /* how many more wait, or fewer */
 void site_observe_wait(struct site *site, const struct limit_rule *limit, int64_t us);
+void site_count_lost_hold(struct site *site, const struct limit_rule *limit);
 void site_count_degraded(struct site *site, enum degraded_what what);
 void site_count_upstream(struct site *site, const struct upstream_rule *upstream,
                          int status /* 0: none came */, enum fault fault, int64_t waited_us);

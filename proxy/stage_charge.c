@@ -197,6 +197,7 @@ static struct objection charge_limit(struct charging *charging, const struct lim
     charge->cost = use->cost;
     charge->takes_hold =
         charge->terms->algorithm == LIMIT_CONCURRENCY || use->cost_rule.source == COST_OF_RESPONSE;
+    charge->told_by = use->cost_rule.source == COST_OF_RESPONSE ? &use->cost_rule : NULL;
     objection = read_cost(charging, use, &charge->cost);
     if (objection.limit != NULL)
         return objection;

@@ -200,6 +200,7 @@ static void on_head(void *arg)
     struct exchange *exchange = arg;
 
     exchange->upstream_us = exchange->alone->waited_us;
+    stage_settle_head(exchange, exchange->alone->headers, exchange->alone->header_count);
     if (is_confirmation(exchange)) /* at its end, so that its connection can serve again */
         return;
     if (exchange->alone->tunnel != NULL) {

@@ -218,6 +218,7 @@ static void on_landed(void *arg)
     exchange->has_result = true;
     exchange->result = rider->result;
     exchange->cache_detail = rider->why;
+    stage_settle_landed(exchange);
     if (rider->is_refused &&
         rider->outcome != BOARDING_REFUSED) /* another one paid: nothing was refused to this one */
         memset(exchange->bill->has_state, 0, sizeof(exchange->bill->has_state));

@@ -70,10 +70,11 @@ static size_t violated_names(const struct limit_request *by, struct slice *names
     return violated;
 }
 
-static enum refusal_kind kind_of(enum limit_ruling ruling)
+static enum refusal_kind kind_of(const struct limit_request *by)
 {
-    switch (ruling) {
-    case RULING_REFUSED: return REFUSED_RATE;
+    switch (by->ruling) {
+    case RULING_REFUSED:
+        return by->named->terms.algorithm == LIMIT_CONCURRENCY ? REFUSED_SLOTS : REFUSED_RATE;
     case RULING_TOO_COSTLY: return REFUSED_COST;
     case RULING_UNAVAILABLE: return REFUSED_LIMITER_AWAY;
     case RULING_ADMITTED: break;
@@ -102,7 +103,7 @@ void refuse_by_limit(struct exchange *exchange, const struct limit_request *by)
     struct limit_standing standings[LIMITS_PER_REQUEST];
     size_t standing_count;
     struct refusal refusal = {
-        .kind = kind_of(by->ruling),
+        .kind = kind_of(by),
         .limit = slice_text(by->named->name),
         .violated = names,
         .violated_count = violated_names(by, names, standings, &standing_count),
@@ -118,10 +119,13 @@ void refuse_by_limit(struct exchange *exchange, const struct limit_request *by)
         refusal.retry_after_us = 1000000;
     } else
         refusal.retry_after_us = verdict_reach(standings, standing_count).retry_after_us;
+    if (refusal.kind == REFUSED_RATE &&
+        refusal.retry_after_us == 0) /* until a reservation is settled, whenever that is */
+        refusal.retry_after_us = 1000000;
     answer_refusal(exchange, &refusal,
-                   refusal.kind == REFUSED_LIMITER_AWAY ? "proxy_internal_error"
-                   : refusal.kind == REFUSED_RATE       ? "http_request_denied"
-                                                        : NULL);
+                   refusal.kind == REFUSED_LIMITER_AWAY  ? "proxy_internal_error"
+                   : refusal_status(refusal.kind) == 429 ? "http_request_denied"
+                                                         : NULL);
 }
 
 void refuse_objection(struct exchange *exchange, const struct objection *objection)

@@ -17,6 +17,7 @@
 
 struct limit_rule;  /* settings.h */
 struct limit_terms; /* budget.h */
+struct cost_rule;   /* cost.h */
 struct loop;
 struct store;
 struct store_call; /* an operation under way */
@@ -33,6 +34,8 @@ struct limit_charge {
      * twice for one key. */
     bool takes_hold;
     int64_t first_hold;
+    const struct cost_rule
+        *told_by; /* NULL: nothing but the end of the request settles it; lives as long as the rule */
 };
 
 static inline bool limit_charge_equals(const struct limit_charge *a, const struct limit_charge *b)

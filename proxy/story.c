@@ -75,7 +75,7 @@ void story_drain(struct story *story)
 bool story_is_quiet(const struct story *story)
 {
     return flights_under_way(story->flights) == 0 && aftermaths_under_way(story->aftermaths) == 0 &&
-           invalidator_asking(story->invalidator) == 0;
+           invalidator_asking(story->invalidator) == 0 && !limiter_is_settling(story->limiter);
 }
 
 void story_stop(struct story *story)

@@ -287,6 +287,11 @@ static void cancel_fetch(struct stream *stream)
     stream->fault = FAULT_CLIENT_LEFT;
 }
 
+bool stream_is_unanswered(const struct stream *stream)
+{
+    return stream != NULL && !stream->has_head && (!stream->has_ended || fault_leaves_doubt(stream->fault));
+}
+
 void stream_disown(struct stream **taken, bool cancel)
 {
     struct stream *stream = *taken;

@@ -73,6 +73,8 @@ struct stream *stream_start(struct site *site, const struct upstream_rule *upstr
 /* Gives the owner's reference back; its callbacks will not run any more. With `cancel` the upstream request
  * ends too. */
 void stream_disown(struct stream **stream, bool cancel);
+/* The upstream was asked, may have done what it was asked to, and has not said so. NULL was never asked. */
+bool stream_is_unanswered(const struct stream *stream);
 /* The tunnel of a 101 passes to the caller: the stream was of no body, and is only to be disowned. Else NULL. */
 struct origin_tunnel *stream_take_tunnel(struct stream *stream);
 /* True: the request has left whole, and goes on without the memory its body is in. False: it cannot. */

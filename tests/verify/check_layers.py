@@ -61,7 +61,7 @@ MODULES = {
         "respond": ["respond"],
     },
     SERVICES: {
-        "limiter": ["limiter", "refusals"],
+        "limiter": ["limiter", "refusals", "holdings"],
         "planner": ["planner"],
         "cache": ["cache", "cache_*"],
         "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant", "part", "compressor"],

@@ -7,7 +7,8 @@
 -- ARGV[2]  the highest epoch the caller has seen (integer >= 0)
 -- ARGV[3]  token: 32 hex digits, never used before; names the caller's load, if it becomes one
 -- ARGV[4]  lease_ms of that load (integer > 0); 0: a mere look, which takes nothing, and lets nobody wait
--- ARGV[5]  the token of the load that the caller has waited for, or ''
+-- ARGV[5]  the token of the load that the caller has waited for, or ''; 'new': it wants what is loaded from now on and nothing that
+--          is stored, and waits for nobody: so it is told load, probe or pass
 -- ARGV[6]  stored_us of an entry that the caller could not decode and wants removed, or ''
 -- ARGV[7..] the tags that the route declares
 -- returns  {epoch, floor, more, {member, epoch, ...}, {kind, token, epoch, wait_ms, status, stored_us, fresh_us, stale_us, error_us,
@@ -84,7 +85,8 @@ local function answer(kind, holder, began, wait_ms, status)
     return with_news(KEYS[1], seen, epoch, result)
 end
 
-if entry and entry.elapsed_us < entry.fresh_us then
+local wants_new = waited == 'new'
+if entry and entry.elapsed_us < entry.fresh_us and not wants_new then
     return answer('fresh')
 end
 
@@ -117,6 +119,13 @@ local function take()
     local mine = {token = token, epoch = epoch, waiting = waiting_for(flight), before = memory_of(flight)}
     redis.call('SET', KEYS[3], flight_text(mine), 'PX', lease_ms)
     return mine.waiting == 'p' and 'probe' or 'load'
+end
+
+if wants_new then
+    if flight and flight.kind == 'L' and not is_late then
+        return answer('pass')
+    end
+    return answer(take(), token, epoch)
 end
 
 if entry and entry.elapsed_us < entry.stale_us then

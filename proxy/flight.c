@@ -189,6 +189,13 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
         return;
     }
     own = *given;
+    if (flight->wants_new && own.kind == LOOKUP_LOAD && own.object != NULL && object_is_rule(own.object)) {
+        flight->token = own.load;
+        flight->is_released = false;
+        flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
+        flight_follow_rule(flight, own.object); /* that is not what is to be new */
+        return;
+    }
     if (own.kind != LOOKUP_FRESH && own.object != NULL && object_is_rule(own.object))
         own.object = NULL; /* past its time, and no copy of anything */
     flight->token = (struct load_token){0, 0};
@@ -242,6 +249,7 @@ static void start_lookup(struct flight *flight)
         .tags = flight->plan->tags,
         .tag_count = flight->plan->tag_count,
         .waited = flight->waited,
+        .wants_new = flight->wants_new,
         .lease_ms = LEASE_MS,
     };
 
@@ -296,7 +304,7 @@ static bool takes_riders(const struct flight *flight)
 /* Its patience is running. */
 void flight_board_again(struct flights *flights, struct rider *rider)
 {
-    struct flight *flight = flight_find(flights, &rider->plan->key);
+    struct flight *flight = rider->wants_new ? NULL : flight_find(flights, &rider->plan->key);
 
     if (flight != NULL && !takes_riders(flight)) {
         flight_unlist(flight);
@@ -305,6 +313,9 @@ void flight_board_again(struct flights *flights, struct rider *rider)
     if (flight == NULL) {
         flight = flight_new(flights, rider->plan);
         flight->leader = rider;
+        flight->wants_new = rider->wants_new;
+        if (flight->wants_new)
+            flight_unlist(flight);
         start_lookup(flight);
     }
     rider->flight = flight;

@@ -57,6 +57,8 @@ struct rider {
     struct load_plan *plan; /* lives as long as it rides; its key goes down the tree of variants */
     struct limit_request *
         bill; /* says what came of paying the plan's charges, if this rider was asked to; NULL where there are none */
+    bool
+        wants_new; /* what is loaded from now on, not what is stored or on its way; where another loads: ALONE */
     bool wants_part; /* of a whole that will not be stored it would rather not read all */
     void (*paid)(
         void *

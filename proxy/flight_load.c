@@ -72,6 +72,13 @@ static void send_riders_back(struct flight *flight)
     }
 }
 
+/* From now on nobody waits for it. A client that wanted a new one shall not take from others what they have. */
+static void leave_pass_marker(struct flight *flight)
+{
+    flight_release_lock(flight, flight->wants_new ? RELEASE_CANCELLED : RELEASE_UNCACHEABLE, 0,
+                        PASS_MARKER_MS);
+}
+
 static void tell_leader(struct flight *flight)
 {
     if (flight->leader == NULL)
@@ -225,12 +232,13 @@ static void list_at_its_key(struct flight *flight)
 
 static void on_claimed(void *arg, enum fault fault, const struct lookup_answer *answer);
 
-static void ask_for_variant(struct flight *flight)
+static void ask_for_lock(struct flight *flight)
 {
     struct lookup_ask ask = {
         .key = flight->plan->key,
         .tags = flight->plan->tags,
         .tag_count = flight->plan->tag_count,
+        .wants_new = flight->wants_new,
         .lease_ms = LEASE_MS,
     };
 
@@ -254,7 +262,7 @@ static void move_to_variant(struct flight *flight)
     flight_unlist(flight);
     CHECK(variant_follow(flight->plan, names)); /* has_more */
     flight->is_moved = true;
-    ask_for_variant(flight);
+    ask_for_lock(flight);
     leave_rule(flight, &key, rule, &lifetimes);
     object_release(&rule);
     list_at_its_key(flight);
@@ -273,10 +281,6 @@ static void move_to_variant(struct flight *flight)
 /* The upstream has sent the whole instead of a part. Goes on as the load of the whole, whose lock it asks for. */
 static void move_to_whole(struct flight *flight)
 {
-    struct flights *flights = flight->all;
-    struct lookup_ask ask = {
-        .tags = flight->plan->tags, .tag_count = flight->plan->tag_count, .lease_ms = LEASE_MS};
-
     flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
     flight_unlist(flight);
     part_plan_whole(flight->plan);
@@ -287,8 +291,7 @@ static void move_to_whole(struct flight *flight)
     flight->is_released = true;
     flight->is_moved = true;
     list_at_its_key(flight);
-    ask.key = flight->plan->key;
-    flight->call = store_lookup(flights->store, &ask, on_claimed, flight);
+    ask_for_lock(flight);
 }
 
 static void end_outdated(struct flight *flight)
@@ -370,7 +373,7 @@ static void on_head(void *arg)
             end_personal(flight, why);
         return;
     case ANSWER_UNSHARED:
-        flight_release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
+        leave_pass_marker(flight);
         end_unshared(flight, why);
         return;
     case ANSWER_UNSHARED_THIS_TIME:
@@ -385,7 +388,7 @@ static void on_overflow(void *arg)
     struct flight *flight = arg;
 
     flight_unlist(flight); /* bytes will be freed: latecomers can't read from the start */
-    flight_release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
+    leave_pass_marker(flight);
     site_count_load(flight->plan->site, flight->plan->route, LOAD_UNCACHEABLE);
     flight_tell_all_stream(flight);
     flight_free(flight); /* the stream is its readers' now */
@@ -453,7 +456,7 @@ static void confirm_copy(struct flight *flight)
         return;
     }
     if (kind != ANSWER_SHARED) {
-        flight_release_lock(flight, RELEASE_UNCACHEABLE, 0, PASS_MARKER_MS);
+        leave_pass_marker(flight);
         end_unshared(flight, why);
         return;
     }

@@ -38,6 +38,9 @@ struct flight {
     struct link riders;   /* parked: not told anything yet */
     struct rider *leader; /* the one whose plan this is, while it is aboard */
     bool has_waited;
+    bool
+        wants_new; /* for a rider that wants a new one: off the table, takes no others, and leaves what is stored as it is unless a
+                        better one takes its place */
     bool is_probe; /* of a key that others pass: nobody rides before it proves that it can be shared */
     bool has_error_answer;    /* the upstream's own */
     bool is_error_unshared;   /* and that is for the leader alone: the others are told that it failed */

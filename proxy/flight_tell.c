@@ -67,12 +67,14 @@ static bool has_copy_until(const struct flight *flight, struct mono_ms until)
 
 bool flight_may_stand_in(const struct flight *flight)
 {
-    return flight->stand_in != NULL && has_copy_until(flight, flight->stand_in->error_until);
+    return flight->stand_in != NULL && !flight->wants_new &&
+           has_copy_until(flight, flight->stand_in->error_until);
 }
 
 bool flight_may_serve_stale(const struct flight *flight)
 {
-    return flight->stand_in != NULL && has_copy_until(flight, flight->stand_in->stale_until);
+    return flight->stand_in != NULL && !flight->wants_new &&
+           has_copy_until(flight, flight->stand_in->stale_until);
 }
 
 /* What other nodes leave of a failure is its status alone: these two are what clients get where no answer came, or a gateway
@@ -84,7 +86,7 @@ static bool is_no_answer(enum fault fault, int status)
 
 static bool may_bridge(const struct flight *flight)
 {
-    return flight->stand_in != NULL &&
+    return flight->stand_in != NULL && !flight->wants_new &&
            has_copy_until(flight, copy_bridges_until(flight->stand_in, flight->plan->route->cache));
 }
 

@@ -191,7 +191,7 @@ static bool may_have(const struct exchange *exchange, const struct object *objec
 static void deliver_landed(struct exchange *exchange, struct rider *rider)
 {
     if (rider->result == CACHE_REVALIDATED) {
-        exchange->forward = FORWARD_STALE;
+        exchange->forward = rider->wants_new ? FORWARD_REQUEST : FORWARD_STALE;
         exchange->is_stored = rider->is_stored;
         exchange->upstream_us = rider->waited_us;
     } else if (!may_have(exchange, rider->object)) {
@@ -227,13 +227,15 @@ static void on_landed(void *arg)
     switch (rider->outcome) {
     case BOARDING_OBJECT: deliver_landed(exchange, rider); return;
     case BOARDING_STREAM:
-        exchange->forward = FORWARD_MISS;
+        exchange->forward = rider->wants_new ? FORWARD_REQUEST : FORWARD_MISS;
         exchange->is_stored = rider->is_stored;
         if (rider->result == CACHE_MISS)
             exchange->upstream_us = rider->stream->waited_us;
         stage_deliver_stream(exchange, rider->stream);
         return;
-    case BOARDING_ALONE: validate(exchange, rider->object, FORWARD_MISS, rider->why); return;
+    case BOARDING_ALONE:
+        validate(exchange, rider->object, rider->wants_new ? FORWARD_REQUEST : FORWARD_MISS, rider->why);
+        return;
     case BOARDING_FAILED:
         exchange->has_result = false;
         if (rider->fault != FAULT_NONE)
@@ -259,6 +261,19 @@ static void board(struct exchange *exchange)
 
 void look_up_again(struct exchange *exchange)
 {
+    board(exchange);
+}
+
+/* The request wants it newer than it is: what the upstream says now takes the place of what is stored. A part alone is
+ * asked for by itself. */
+static void renew(struct exchange *exchange, struct object *object /* taken, or NULL */)
+{
+    if (exchange->range.base != NULL) {
+        validate(exchange, object, FORWARD_REQUEST, object == NULL ? "request" : NULL);
+        return;
+    }
+    object_release(&object);
+    exchange->rider.wants_new = true;
     board(exchange);
 }
 
@@ -322,7 +337,7 @@ static bool use_near(struct exchange *exchange)
         return true;
     }
     if (is_servable && !exchange->wish.control.only_if_cached) {
-        validate(exchange, object, FORWARD_REQUEST, NULL);
+        renew(exchange, object);
         return true;
     }
     object_release(&object);
@@ -550,7 +565,7 @@ void stage_lookup(struct exchange *exchange)
         exchange->looked = on_copy;
         look_at_store(exchange); /* what is near was not to its liking */
     } else if (exchange->wish.control.no_cache)
-        go_alone(exchange, FORWARD_REQUEST, "request");
+        renew(exchange, NULL);
     else if (exchange->wish.control.max_stale_s != CACHE_SECONDS_ABSENT) {
         exchange->looked =
             on_stale; /* on another node it may be stored: the load would bring a newer one, unasked */

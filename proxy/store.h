@@ -107,6 +107,8 @@ struct lookup_ask {
     const struct slice *tags; /* those the route declares; a lock older than a stamp of them is taken over */
     size_t tag_count;
     struct load_token waited; /* the holder named by an earlier LOOKUP_WAIT, or zero */
+    bool
+        wants_new; /* what is loaded from now on, whatever is stored, and without waiting: LOAD, PROBE or PASS. Not with `waited` */
     int64_t
         lease_ms; /* 0: a mere look, which takes no lock and lets nobody wait: FRESH, STALE without `load`, or ABSENT */
 };

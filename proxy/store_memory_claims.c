@@ -191,6 +191,13 @@ static void answer_absent(struct look *look, struct lookup_answer *answer)
     }
 }
 
+static void answer_new(struct look *look, struct lookup_answer *answer)
+{
+    bool may_load = !is_being_loaded(look) && take_lock(look, answer);
+
+    answer->kind = may_load ? kind_of_load(look->claim) : LOOKUP_PASS;
+}
+
 static void answer_stale(struct look *look, struct lookup_answer *answer)
 {
     answer->kind = LOOKUP_STALE;
@@ -212,7 +219,7 @@ void claims_lookup(struct claims *claims, const struct lookup_ask *ask, struct m
 
     *answer_out =
         (struct lookup_answer){.kind = LOOKUP_FRESH, .object = near_find(claims->near, &ask->key, now)};
-    if (answer_out->object != NULL && now.ms < answer_out->object->fresh_until.ms)
+    if (answer_out->object != NULL && now.ms < answer_out->object->fresh_until.ms && !ask->wants_new)
         return; /* the common case needs no claim */
     if (ask->lease_ms == 0) {
         bool is_servable = answer_out->object != NULL && now.ms < answer_out->object->stale_until.ms;
@@ -225,9 +232,11 @@ void claims_lookup(struct claims *claims, const struct lookup_ask *ask, struct m
     look.shard = shard_of(claims, look.hash);
     pthread_mutex_lock(&look.shard->lock);
     answer_out->object = near_find(claims->near, &ask->key, now); /* again: a load may have ended since */
-    if (answer_out->object == NULL || now.ms >= answer_out->object->fresh_until.ms) {
+    if (answer_out->object == NULL || now.ms >= answer_out->object->fresh_until.ms || ask->wants_new) {
         look.claim = find(look.shard, look.hash, &ask->key);
-        if (answer_out->object != NULL && now.ms < answer_out->object->stale_until.ms)
+        if (ask->wants_new)
+            answer_new(&look, answer_out);
+        else if (answer_out->object != NULL && now.ms < answer_out->object->stale_until.ms)
             answer_stale(&look, answer_out);
         else
             answer_absent(&look, answer_out);

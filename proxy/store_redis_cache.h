@@ -19,6 +19,7 @@ struct cache_op { /* of one key; each operation uses what it needs */
         struct {
             lookup_done *done;
             struct load_token waited;
+            bool wants_new;
             int64_t damaged_us; /* -1: no entry was found damaged */
         } lookup;
         struct {

@@ -20,7 +20,10 @@ static bool compose_lookup(void *arg, struct redis_words *words)
     words_add_begin(words, op->op.store->store.near);
     words_add_token(words, op->token);
     redis_words_add_int(words, op->lease_ms);
-    words_add_token(words, op->lookup.waited);
+    if (op->lookup.wants_new)
+        words_add_text(words, "new");
+    else
+        words_add_token(words, op->lookup.waited);
     if (op->lookup.damaged_us < 0)
         words_add_text(words, "");
     else
@@ -163,6 +166,7 @@ struct store_call *redis_store_lookup(struct store *handle, const struct lookup_
 
     op->lookup.done = done;
     op->lookup.waited = ask->waited;
+    op->lookup.wants_new = ask->wants_new;
     op->lease_ms = ask->lease_ms;
     op->lookup.damaged_us = -1;
     cache_op_copy_tags(op, ask->tags, ask->tag_count);

@@ -106,7 +106,7 @@ ALONE = {
     "a body": ("GET", "/c/2", [], "BYPASS"),
     "credentials": ("GET", "/c/3", [("Authorization", "Basic eDp4")], "MISS"),
     "as the client wishes": ("GET", "/c/4", [("Cache-Control", "no-store")], "BYPASS"),
-    "newer than what is stored": ("GET", "/c/stored", [("Cache-Control", "no-cache")], "BYPASS"),
+    "newer than what is stored": ("GET", "/c/stored", [("Cache-Control", "no-cache")], "MISS"),
     "HEAD of what is not stored": ("HEAD", "/c/5", [], "BYPASS"),
     "a private answer": ("GET", "/c/6?cache-control=private", [], "MISS"),
     "a private answer again": ("GET", "/c/6?cache-control=private", [], None),

@@ -103,10 +103,16 @@ static void on_lookup(void *arg, enum fault fault, const struct lookup_answer *a
     }
 }
 
-static struct judgement ask_memory(struct world *world, size_t key, int64_t lease_ms)
+enum look { LOOK_TO_LOAD, LOOK_MERELY, LOOK_FOR_NEW };
+
+static struct judgement ask_memory(struct world *world, size_t key, enum look look)
 {
     struct slice tags[1] = {slice_text(TAG_NAMES[key % TAGS])};
-    struct lookup_ask ask = {.key = test_key(key), .tags = tags, .tag_count = 1, .lease_ms = lease_ms};
+    struct lookup_ask ask = {.key = test_key(key),
+                             .tags = tags,
+                             .tag_count = 1,
+                             .wants_new = look == LOOK_FOR_NEW,
+                             .lease_ms = look == LOOK_MERELY ? 0 : LEASE_MS};
     struct judgement judgement = {.kind = NULL};
 
     store_lookup(world->store, &ask, on_lookup, &judgement);
@@ -115,10 +121,9 @@ static struct judgement ask_memory(struct world *world, size_t key, int64_t leas
     return judgement;
 }
 
-/* `merely`: without taking a lock. */
-static void look_at_both(struct world *world, size_t key, bool merely, int step)
+static void look_at_both(struct world *world, size_t key, enum look how, int step)
 {
-    struct judgement memory = ask_memory(world, key, merely ? 0 : LEASE_MS);
+    struct judgement memory = ask_memory(world, key, how);
     struct load load = {.key = key, .memory_token = memory.token, .memory_began = memory.began};
     struct looked redis;
 
@@ -127,7 +132,8 @@ static void look_at_both(struct world *world, size_t key, bool merely, int step)
                                                      .token = load.token,
                                                      .now_us = clock_us,
                                                      .seen = world->redis_seen,
-                                                     .lease_ms = merely ? LOOKS : LEASE_MS,
+                                                     .waited = how == LOOK_FOR_NEW ? "new" : NULL,
+                                                     .lease_ms = how == LOOK_MERELY ? LOOKS : LEASE_MS,
                                                      .tags = {TAG_NAMES[key % TAGS]}});
     load.redis_began = redis.began;
     cr_assert_str_eq(memory.kind, redis.kind, "step %d, key %zu", step, key);
@@ -136,7 +142,9 @@ static void look_at_both(struct world *world, size_t key, bool merely, int step)
     cr_assert_eq(memory.fresh_ms, redis.fresh_us / MS, "step %d: fresh", step);
     cr_assert_eq(memory.stale_ms, redis.stale_us / MS, "step %d: stale", step);
     cr_assert_eq(memory.error_ms, redis.error_us / MS, "step %d: for errors", step);
-    cr_assert(!(merely && memory.is_loader));
+    cr_assert(!(how == LOOK_MERELY && memory.is_loader));
+    cr_assert(how != LOOK_FOR_NEW || memory.is_loader || strcmp(memory.kind, "pass") == 0, "step %d: %s",
+              step, memory.kind);
     world->served_fresh += strcmp(memory.kind, "fresh") == 0;
     world->served_stale += strcmp(memory.kind, "stale") == 0;
     if (memory.is_loader && world->load_count < LOADS)
@@ -232,7 +240,7 @@ static void tell_both_a_history(int64_t seed)
     struct world world;
 
     open_world(&world);
-    look_at_both(&world, 0, false, -1); /* the tag table begins here */
+    look_at_both(&world, 0, LOOK_TO_LOAD, -1); /* the tag table begins here */
     for (int step = 0; step < STEPS; step++) {
         clock_us += roll(&dice, 4) == 0 ? roll(&dice, 8000) * MS : roll(&dice, 20) * MS;
         switch (roll(&dice, 12)) {
@@ -248,7 +256,9 @@ static void tell_both_a_history(int64_t seed)
             if (world.load_count > 0)
                 land(&world, (size_t)roll(&dice, (int64_t)world.load_count), &dice, step);
             break;
-        default: look_at_both(&world, (size_t)roll(&dice, KEYS), roll(&dice, 4) == 0, step);
+        case 6: look_at_both(&world, (size_t)roll(&dice, KEYS), LOOK_MERELY, step); break;
+        case 7: look_at_both(&world, (size_t)roll(&dice, KEYS), LOOK_FOR_NEW, step); break;
+        default: look_at_both(&world, (size_t)roll(&dice, KEYS), LOOK_TO_LOAD, step);
         }
     }
     cr_assert(world.served_fresh > 100 && world.served_stale > 100,

@@ -872,3 +872,21 @@ Test(cache_scripts, no_interleaving_serves_what_was_invalidated)
     }
     cr_assert_gt(served, 100, "it was about something");
 }
+
+Test(cache_scripts, who_wants_a_new_one_loads_it_and_what_is_stored_stays_till_then)
+{
+    struct looked got = ask(TOKEN_A, NULL);
+
+    cr_assert_str_eq(land(TOKEN_A, got.began), "stored");
+    cr_assert_str_eq(ask(TOKEN_B, NULL).kind, "fresh");
+    got = ask(TOKEN_B, "new");
+    cr_assert_str_eq(got.kind, "load");
+    cr_assert_str_eq(got.token, TOKEN_B);
+    cr_assert_str_eq(got.bytes, "body", "to ask the upstream about");
+    cr_assert_str_eq(ask(TOKEN_C, NULL).kind, "fresh", "others need not wait");
+    cr_assert_str_eq(ask(TOKEN_C, "new").kind, "pass", "nor does a second one who wants it new");
+    cr_assert_str_eq(land(TOKEN_B, got.began), "stored");
+    cr_assert_str_eq(ask(TOKEN_C, "new").kind, "load");
+    cr_assert(let_go(TOKEN_C, "cancelled", 0, 0));
+    cr_assert_str_eq(ask(TOKEN_A, NULL).kind, "fresh", "what was given up took nothing from anybody");
+}

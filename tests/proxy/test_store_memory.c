@@ -605,7 +605,6 @@ Test(store_memory, the_first_answer_that_can_be_shared_ends_the_passing)
     fill(&f, 1, probe, NULL);
     probe = look(&f, 1, NULL);
     cr_assert_eq(probe.kind, LOOKUP_FRESH);
-    object_release(&probe.object);
     tear_down(&f);
 }
 

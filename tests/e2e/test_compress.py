@@ -289,6 +289,26 @@ def test_the_copy_takes_the_place_of_its_packed_form_alone(memory_fleet, scripte
     assert all(node.get(f"/{n}", GZIP)["x-cache"] == "HIT" for n in range(100))
 
 
+def test_a_reload_leaves_what_is_stored_as_it_is(fleet, scripted):
+    upstream = scripted(lambda talk, request: talk.answer(200, KEPT, TEXT), each=True)
+
+    def routes(compress):
+        return [{"match": "/**", "cache": {"compress": compress}}]
+
+    def stored(target):
+        node.get(target)
+        wait_until(lambda: node.get(target)["x-cache"] == "HIT", "it is stored")
+
+    node = fleet.start(upstream.url, routes([]), count=1)[0]
+    stored("/before")
+    assert node.reload(fleet.configuration(upstream.url, routes(["text/plain"])))
+    stored("/between")
+    assert node.reload(fleet.configuration(upstream.url, routes([])))
+    assert node.get("/before", GZIP)["content-encoding"] is None
+    expect_gzip(node.get("/between", GZIP))
+    expect_plain(node.get("/between"))
+
+
 def test_another_node_unpacks_what_the_store_holds(redis_fleet, scripted, redis):
     made = Site(redis_fleet, scripted)
     made.nodes[0].get("/")

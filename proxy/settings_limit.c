@@ -176,12 +176,11 @@ static void check_limit(struct draft *draft, const struct node *node, struct lim
         return;
     check_limit_lease(draft, node, rule);
     as_written = rule->terms;
-    if (rule->terms.algorithm == LIMIT_CONCURRENCY) {
+    if (rule->terms.algorithm == LIMIT_CONCURRENCY)
         check_limit_max(draft, node, rule);
-    } else {
+    else
         check_limit_rate(draft, node, rule);
-        check_limit_plans(draft, node, &as_written, rule);
-    }
+    check_limit_plans(draft, node, &as_written, rule);
     check_limit_cost(draft, node_member(node, "cost"), rule);
     check_wait(draft, node, rule);
 }

@@ -28,17 +28,20 @@ static void refuse_key(struct draft *draft, const struct node *node, const char 
         complain_value(draft->complaints, member, "%s", why);
 }
 
-void check_limit_max(struct draft *draft, const struct node *node, struct limit_rule *rule)
+void refuse_rates(struct draft *draft, const struct node *node)
 {
     refuse_key(draft, node, "rate", "is for algorithms that count over time; with concurrency write max");
     refuse_key(draft, node, "burst", "is for algorithm: token_bucket only");
-    refuse_key(draft, node, "plans",
-               "are rates, and concurrency has none; name a limit of its own for each route");
+}
+
+void check_limit_max(struct draft *draft, const struct node *node, struct limit_rule *rule)
+{
+    refuse_rates(draft, node);
     if (rule->counts == COUNT_MISSES)
         refuse_key(draft, node, "counts",
                    "misses is for rates; a slot is held by a request until its answer has ended, wherever "
                    "that comes from");
-    if (node_member(node, "max") == NULL)
+    if (node_member(node, "max") == NULL && node_member(node, "plans") == NULL)
         complain_value(draft->complaints, node,
                        "max is missing; it must be a whole number, of units that may be taken at a time");
     if (rule->terms.limit > 0)

@@ -4,6 +4,7 @@
  * says itself takes their place.
  */
 #include "settings_limit_plans.h"
+#include "settings_limit_hold.h"
 #include "settings_limit_rate.h"
 #include "settings_sections.h"
 
@@ -26,6 +27,13 @@ static const struct setting plan_rows[] = {
      .means = "With token_bucket: units that can be taken at once after a rest; the limit's own burst if "
               "left out, and without one "
               "the units of the plan's rate."},
+    {.key = "max",
+     .type = SETTING_OWN,
+     .read = read_limit_max,
+     .shape = "a whole number of at least 1",
+     .means = "With concurrency, instead of a rate: units that requests of this plan's caller may hold at a "
+              "time; the limit's own "
+              "max if left out."},
 };
 const struct section section_plan = SECTION_OF("limits.NAME.plans.NAME", plan_rows);
 
@@ -49,21 +57,43 @@ const struct limit_plan *limit_plan_named(const struct limit_rule *rule, struct 
 
 /* ---- one plan ---- */
 
-static void check_plan(struct draft *draft, const struct node *node, const struct node *limit,
-                       struct limit_plan *plan)
+/* The node that says the plan's `key`: its own, or what the limit says to all; NULL: neither does. */
+static const struct node *said_by(const struct node *plan, const struct node *limit, const char *key)
 {
-    const struct node *rate = node->kind == NODE_MAP ? node_member(node, "rate") : node;
+    const struct node *own = plan->kind == NODE_MAP ? node_member(plan, key) : plan;
+
+    return own != NULL ? own : node_member(limit, key);
+}
+
+static void check_rate(struct draft *draft, const struct node *node, const struct node *limit,
+                       struct limit_terms *terms)
+{
+    const struct node *max = node->kind == NODE_MAP ? node_member(node, "max") : NULL;
 
     if (node->kind == NODE_MAP)
-        check_limit_burst(draft, node, &plan->terms);
-    if (rate == NULL)
-        rate = node_member(limit, "rate");
-    if (rate != NULL)
-        check_terms(draft, rate, &plan->terms);
+        check_limit_burst(draft, node, terms);
+    if (max != NULL)
+        complain_value(draft->complaints, max, "is for algorithm: concurrency only");
+    if (said_by(node, limit, "rate") != NULL)
+        check_terms(draft, said_by(node, limit, "rate"), terms);
     else
         complain_value(
             draft->complaints, node,
             "rate is missing, and the limit has none; it must be a rate such as 20/s, 100/m or 5/250ms");
+}
+
+static void check_max(struct draft *draft, const struct node *node, const struct node *limit,
+                      struct limit_terms *terms)
+{
+    if (node->kind == NODE_MAP)
+        refuse_rates(draft, node);
+    if (said_by(node, limit, "max") == NULL)
+        complain_value(
+            draft->complaints, node,
+            "max is missing, and the limit has none; it must be a whole number, of units that may be "
+            "taken at a time");
+    if (terms->limit > 0)
+        terms->tick_us = budget_tick(terms);
 }
 
 static void read_plan(struct draft *draft, const struct node *node, const struct node *limit,
@@ -71,19 +101,24 @@ static void read_plan(struct draft *draft, const struct node *node, const struct
                       struct limit_plan *plan)
 {
     struct limit_rule as_limit = {.terms = *as_written};
+    bool has_max = as_written->algorithm == LIMIT_CONCURRENCY;
 
     plan->name = draft_copy(draft, node->key);
     if (!is_plain_name(plan->name))
         complain_key(draft->complaints, node, "%s", PLAIN_NAME_RULE);
     if (node->kind == NODE_MAP)
         section_read(draft, node, &section_plan, &as_limit);
+    else if (has_max)
+        read_limit_max(draft, node, &as_limit);
     else
         read_limit_rate(draft, node, &as_limit);
     plan->terms = as_limit.terms;
-    if (node->kind == NODE_MAP && node->count == 0 && node_member(limit, "rate") != NULL)
+    if (has_max)
+        check_max(draft, node, limit, &plan->terms);
+    else if (node->kind == NODE_MAP && node->count == 0 && node_member(limit, "rate") != NULL)
         plan->terms = rule->terms; /* the limit's own, which were checked */
     else
-        check_plan(draft, node, limit, plan);
+        check_rate(draft, node, limit, &plan->terms);
 }
 
 /* ---- all of a limit ---- */

@@ -4,7 +4,8 @@
 
 #include "settings_schema.h"
 
-#define LIMIT_PLANS_FORM "a map of plans: default: NAME, and for each NAME a rate, or a map"
+#define LIMIT_PLANS_FORM                                                                                     \
+    "a map of plans: default: NAME, and for each NAME a rate (with concurrency a number), or a map"
 
 extern const struct section section_plan;
 

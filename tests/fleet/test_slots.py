@@ -100,6 +100,32 @@ def test_of_eighty_at_once_on_two_nodes_exactly_twenty_run(fleet, gate):
     assert sorted(left(answer) for answer in answers if answer.status == 200) == list(range(MAX)), "each was told what it left"
 
 
+def test_how_many_run_at_a_time_is_the_plans_to_say(fleet, gate):
+    plans = {"default": "free", "free": 2, "pro": {"max": 5}, "same": {}}
+    nodes = fleet.start(gate.url, [route()], {"slots": {**SLOTS["slots"], "max": 3, "lease": "1h", "plans": plans}})
+
+    def sell(plan):
+        body = json.dumps({"plan": plan}).encode()
+        assert nodes[0].admin("PUT", "/api/clients/a", {"Content-Type": "application/json"}, body).status == 200
+
+    def quota(node):
+        return int(node.get("/probe", as_client("a"))["ratelimit-policy"].split("q=")[1].split(";")[0])
+
+    hold(nodes, gate, 2)
+    assert [node.get("/probe", as_client("a")).status for node in nodes] == [429, 429]
+    for plan, most in (("pro", 5), ("same", 3), ("pro", 5)):
+        sell(plan)
+        wait_until(lambda most=most: all(quota(node) == most for node in nodes), "the plan holds")
+    hold(nodes, gate, 3)
+    assert [node.get("/probe", as_client("a")).status for node in nodes] == [429, 429], "what is held stays held"
+    state = json.loads(nodes[0].admin("GET", "/api/limits/slots/a").body)
+    assert (state["algorithm"], state["plan"], state["quota"], state["available"]) == ("concurrency", "pro", 5, 0)
+    assert json.loads(nodes[0].admin("DELETE", "/api/limits/slots/a").body)["was_used"]
+    wait_until(lambda: all(left(node.get("/probe", as_client("a"))) == 4 for node in nodes), "a reset frees all slots")
+    gate.opened.set()
+    wait_all_free(nodes[0], "a", 5)
+
+
 def test_rounds_of_bursts_leave_nothing_behind(fleet, gate):
     nodes = fleet.start(gate.url, [route()], SLOTS)
     gate.opened.set()

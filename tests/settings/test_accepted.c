@@ -154,7 +154,9 @@ Test(accepted, a_plan_has_the_terms_of_its_limit_and_its_own_instead)
         "default: pro, big: {burst: 30}, fast: 5/s, both: {rate: 7/s, burst: 8}}}\n"
         "  c: {key: ip, algorithm: token_bucket, plans: {default: pro, pro: 9/s}}\n"
         "  d: {key: ip, algorithm: fixed_window, rate: 5/month, plans: {default: pro, pro: 9/s, old: "
-        "{}}}\n" UPSTREAM "routes: [{match: /**, upstream: api}]\n");
+        "{}}}\n"
+        "  e: {key: ip, algorithm: concurrency, max: 4, lease: 30s, plans: {few: 2, some: {}, many: {max: "
+        "9}, default: few}}\n" UPSTREAM "routes: [{match: /**, upstream: api}]\n");
     static const struct {
         size_t limit;
         const char *plan;
@@ -170,6 +172,9 @@ Test(accepted, a_plan_has_the_terms_of_its_limit_and_its_own_instead)
         {2, "pro", 9, 1000000, 9, CALENDAR_MULTIPLES},
         {3, "pro", 9, 1000000, 0, CALENDAR_MULTIPLES},
         {3, "old", 5, 31 * INT64_C(86400000000), 0, CALENDAR_MONTH},
+        {4, "few", 2, 0, 0, CALENDAR_MULTIPLES},
+        {4, "some", 4, 0, 0, CALENDAR_MULTIPLES},
+        {4, "many", 9, 0, 0, CALENDAR_MULTIPLES},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -184,6 +189,7 @@ Test(accepted, a_plan_has_the_terms_of_its_limit_and_its_own_instead)
         cr_expect_eq(plan->terms.tick_us, 1, "row %zu", i);
     }
     cr_expect_eq(s->limits[0].terms.limit, 20, "the default plan's terms are the limit's");
+    cr_expect_eq(s->limits[4].plans[0].terms.lease_us, 30000000, "all hold for as long");
     cr_expect_eq(s->limits[0].unknown, UNKNOWN_BY_IP);
     cr_expect_eq(s->limits[1].unknown, UNKNOWN_OWN);
     cr_expect_null(limit_plan_named(&s->limits[0], SLICE("default")));

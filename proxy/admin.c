@@ -163,17 +163,15 @@ static void on_request(void *app, struct client_request *client)
 
 /* ---- life ---- */
 
-/* What an earlier process left is held back before anything is served. */
-static void adopt_journal(struct admin *admin, struct journal *journal)
+/* What another process left: at the start before anything is served, later as soon as that process has ended. */
+static void adopt_found(void *arg)
 {
+    struct admin *admin = arg;
     struct journal_mark *mark;
     const struct slice *tags;
     size_t count, soft_count, adopted = 0;
 
-    if (journal == NULL)
-        return;
-    invalidator_use_journal(admin->invalidator, journal);
-    while ((mark = journal_next_found(journal, &tags, &count, &soft_count)) != NULL) {
+    while ((mark = journal_next_found(admin->journal, &tags, &count, &soft_count)) != NULL) {
         invalidator_adopt(admin->invalidator, tags, count, soft_count, mark);
         adopted++;
     }
@@ -181,6 +179,16 @@ static void adopt_journal(struct admin *admin, struct journal *journal)
         log_warn(
             "journal: an earlier process left %zu invalidations, which are held back until the store is told",
             adopted);
+}
+
+static void adopt_journal(struct admin *admin, struct journal *journal)
+{
+    admin->journal = journal;
+    if (journal == NULL)
+        return;
+    invalidator_use_journal(admin->invalidator, journal);
+    adopt_found(admin);
+    journal_watch(journal, admin->loop, adopt_found, admin);
 }
 
 struct admin *admin_start(struct loop *loop, struct commons *commons, struct settings *settings, int fd)
@@ -243,6 +251,8 @@ void admin_free(struct admin **taken)
     struct admin *admin = *taken;
 
     *taken = NULL;
+    if (admin->journal != NULL)
+        journal_unwatch(admin->journal);
     front_free(admin->front);
     invalidator_free(admin->invalidator);
     admin->store->ops->free(admin->store);

@@ -21,6 +21,7 @@ struct admin {
     struct front *front;
     struct store *store;
     struct invalidator *invalidator;
+    struct journal *journal;   /* NULL: none */
     struct settings *settings; /* held: those in force */
     char *token;               /* NULL: none needed */
     bool is_ready;

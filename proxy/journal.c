@@ -23,13 +23,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     SLOTS = 8,
     MOST_BYTES = 256 << 20,  /* of a file that is read; ours are far below */
     REWRITE_BYTES = 1 << 20, /* a file above it, of which half is done, is written anew */
-    BATCH_BYTES = 64 << 10,
+    LOOK_AGAIN_S = 1,        /* whether a file that another process has is free */
 };
 
 enum mark_state {
@@ -70,7 +71,16 @@ struct journal {
     } done; /* records of what is done, to be appended */
     size_t live_bytes;
     bool is_stopping;
-    /* the thread's own */
+    struct {
+        struct letter letter;
+        struct loop *loop; /* NULL: nobody */
+        void (*found)(void *arg);
+        void *arg;
+        bool is_posted;
+    } watch;
+    /* the thread's own, and fixed before it runs */
+    char *first_path;
+    bool are_others_busy; /* another process has one of the slots */
     size_t file_bytes;
     bool is_broken; /* the end of the file is not known */
     struct stats *stats;
@@ -345,6 +355,49 @@ static void write_down(struct journal *journal, const struct text_room *text, bo
     tell(journal, taken, is_written);
 }
 
+static void take_over_others(struct journal *journal);
+
+/* Under the lock. False: it is time to look after the others' files again. */
+static bool wait_for_change(struct journal *journal)
+{
+    struct timespec until;
+
+    if (!journal->are_others_busy) {
+        pthread_cond_wait(&journal->changed, &journal->lock);
+        return true;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LOOK_AGAIN_S;
+    return pthread_cond_timedwait(&journal->changed, &journal->lock, &until) == 0;
+}
+
+static void deliver_found(struct letter *letter, void *arg)
+{
+    struct journal *journal = arg;
+    bool is_watched;
+
+    (void)letter;
+    pthread_mutex_lock(&journal->lock);
+    journal->watch.is_posted = false;
+    is_watched = journal->watch.loop != NULL;
+    pthread_mutex_unlock(&journal->lock);
+    if (is_watched)
+        journal->watch.found(journal->watch.arg);
+}
+
+static void look_after_others(struct journal *journal)
+{
+    if (!journal->are_others_busy)
+        return;
+    take_over_others(journal);
+    pthread_mutex_lock(&journal->lock);
+    if (!list_is_empty(&journal->found) && journal->watch.loop != NULL && !journal->watch.is_posted) {
+        journal->watch.is_posted = true;
+        loop_post(journal->watch.loop, &journal->watch.letter);
+    }
+    pthread_mutex_unlock(&journal->lock);
+}
+
 static void *run(void *arg)
 {
     struct journal *journal = arg;
@@ -358,13 +411,15 @@ static void *run(void *arg)
 
         list_init(&taken);
         pthread_mutex_lock(&journal->lock);
-        while (list_is_empty(&journal->queue) && journal->done.len == 0 && !journal->is_stopping)
-            pthread_cond_wait(&journal->changed, &journal->lock);
+        while (list_is_empty(&journal->queue) && journal->done.len == 0 && !journal->is_stopping &&
+               wait_for_change(journal))
+            ;
         is_stopping = journal->is_stopping;
         text = take_queue(journal, &taken, &is_all_done);
         pthread_mutex_unlock(&journal->lock);
         write_down(journal, &text, is_all_done, &taken);
         free(text.base);
+        look_after_others(journal);
     }
     return NULL;
 }
@@ -493,13 +548,16 @@ static void add_found(struct journal *journal, const struct journal_record *reco
         mark_new(journal, record->tags, record->tag_count, record->soft_count, record->id);
 
     mark->state = MARK_SETTLED;
+    pthread_mutex_lock(&journal->lock);
     list_append(&journal->live, &mark->live);
     list_append(&journal->found, &mark->queue);
     journal->live_bytes += mark->len;
+    pthread_mutex_unlock(&journal->lock);
 }
 
 static void take_back_found(struct journal *journal, uint64_t id)
 {
+    pthread_mutex_lock(&journal->lock);
     for (struct link *at = journal->found.before; at != &journal->found; at = at->before) {
         struct journal_mark *mark = LIST_OWNER(at, struct journal_mark, queue);
 
@@ -509,8 +567,9 @@ static void take_back_found(struct journal *journal, uint64_t id)
         list_leave(&mark->live);
         journal->live_bytes -= mark->len;
         mark_free(mark);
-        return;
+        break;
     }
+    pthread_mutex_unlock(&journal->lock);
 }
 
 /* The records of one file; at what cannot be read, everything counts as invalidated. */
@@ -565,18 +624,21 @@ static bool open_own(struct journal *journal, const char *path, FILE *errors)
 }
 
 /* What the others hold is in our file before theirs are gone. */
-static void take_over_others(struct journal *journal, const char *path)
+static void take_over_others(struct journal *journal)
 {
     char *names[SLOTS];
     int fds[SLOTS];
     size_t count = 0;
     bool is_written = true;
 
+    journal->are_others_busy = false;
     for (int slot = 0; slot < SLOTS; slot++) {
-        char *name = slot_path(path, slot);
-        int fd = strcmp(name, journal->path) == 0 ? -1 : open_slot(name, false);
+        char *name = slot_path(journal->first_path, slot);
+        bool is_own = strcmp(name, journal->path) == 0;
+        int fd = is_own ? -1 : open_slot(name, false);
 
         if (fd < 0) {
+            journal->are_others_busy |= !is_own && errno == EWOULDBLOCK;
             free(name);
             continue;
         }
@@ -597,15 +659,37 @@ static void take_over_others(struct journal *journal, const char *path)
 
 /* ---- life ---- */
 
+void journal_watch(struct journal *journal, struct loop *loop, void (*found)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&journal->lock);
+    journal->watch.loop = loop;
+    journal->watch.found = found;
+    journal->watch.arg = arg;
+    journal->watch.letter.deliver = deliver_found;
+    journal->watch.letter.arg = journal;
+    pthread_mutex_unlock(&journal->lock);
+}
+
+void journal_unwatch(struct journal *journal)
+{
+    pthread_mutex_lock(&journal->lock);
+    journal->watch.loop = NULL;
+    pthread_mutex_unlock(&journal->lock);
+}
+
 struct journal_mark *journal_next_found(struct journal *journal, const struct slice **tags, size_t *count,
                                         size_t *soft_count)
 {
     struct journal_mark *mark;
 
-    if (list_is_empty(&journal->found))
+    pthread_mutex_lock(&journal->lock);
+    mark =
+        list_is_empty(&journal->found) ? NULL : LIST_OWNER(journal->found.next, struct journal_mark, queue);
+    if (mark != NULL)
+        list_leave(&mark->queue);
+    pthread_mutex_unlock(&journal->lock);
+    if (mark == NULL)
         return NULL;
-    mark = LIST_OWNER(journal->found.next, struct journal_mark, queue);
-    list_leave(&mark->queue);
     *tags = mark->tags;
     *count = mark->tag_count;
     *soft_count = mark->soft_count;
@@ -626,6 +710,7 @@ static void journal_free(struct journal *journal)
     pthread_cond_destroy(&journal->changed);
     free(journal->done.base);
     free(journal->path);
+    free(journal->first_path);
     free(journal);
 }
 
@@ -655,7 +740,8 @@ struct journal *journal_open(const char *path, FILE *errors)
         journal_free(journal);
         return NULL;
     }
-    take_over_others(journal, path);
+    journal->first_path = must_copy(path, strlen(path));
+    take_over_others(journal);
     if (journal->is_broken || !start_thread(journal)) {
         fprintf(errors, "store.journal: %s cannot be used: %s\n", path, strerror(errno));
         journal_free(journal);

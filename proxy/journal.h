@@ -23,9 +23,14 @@ struct journal *journal_open(const char *path, FILE *errors);
 void journal_close(struct journal *journal);
 
 /* What an earlier process left, one at a time; NULL: no more. The tags (none: everything, else the first *soft_count are
- * soft) are copies that live as long as the mark, which is now the caller's. Before any journal_add(). */
+ * soft) are copies that live as long as the mark, which is now the caller's. */
 struct journal_mark *journal_next_found(struct journal *journal, const struct slice **tags, size_t *count,
                                         size_t *soft_count);
+
+/* `found` runs on `loop` whenever there is more of that: another process had a file, and has ended. Until it is
+ * unwatched, on that loop; turn the loop once more before it ends. */
+void journal_watch(struct journal *journal, struct loop *loop, void (*found)(void *arg), void *arg);
+void journal_unwatch(struct journal *journal);
 
 /* `tags` are copied; none: everything. `done` runs once on `loop`, never inside this call, when the file has it
  * (is_safe) or cannot take it; not any more once the mark is forgotten or removed. */

@@ -256,6 +256,33 @@ Test(journal, two_processes_at_once_have_files_of_their_own_and_the_next_finds_b
     expect_found("theirs", 0);
 }
 
+static void on_found(void *arg)
+{
+    ++*(int *)arg;
+}
+
+Test(journal, what_a_process_leaves_that_outlived_our_start_is_found_as_soon_as_it_has_ended)
+{
+    struct keeper theirs = {0};
+    struct journal *old = journal, *young = journal_open(path, stderr);
+    int found = 0;
+
+    cr_assert_not_null(young);
+    keep(&theirs, "theirs", 0);
+    journal_forget(old, &theirs.mark);
+    journal_watch(young, loop, on_found, &found);
+    journal_close(old);
+    journal = young;
+    for (int64_t give_up_ms = clock_mono().ms + PATIENCE_MS; found == 0; loop_turn(loop, 10))
+        cr_assert_lt(clock_mono().ms, give_up_ms);
+    expect_found("theirs", 0);
+    expect_no_more();
+    journal_unwatch(young);
+    cr_assert_neq(access(path, F_OK), 0, "its file is gone: all is in ours");
+    reopen();
+    expect_found("theirs", 0);
+}
+
 Test(journal, a_path_that_cannot_be_used_is_told_at_once)
 {
     char *text = NULL;

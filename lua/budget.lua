@@ -19,6 +19,7 @@ local readings = ARGV[4]
 -- a, b, c: the algorithm's own.
 local kind, stamp_us, state_a, state_b, state_c = {false, false}, {0, 0}, {0, 0}, {0, 0}, {0, 0}
 local is_found, is_written, ends_us = {false, false}, {false, false}, {false, false}
+local is_cut = {} -- a log that another algorithm was asked of
 
 -- The charges at hand, one array a field, and their states brought to now; overwritten by the next ones. Where rule_lease is above
 -- 0, others may hold units under holds_key (holds.lua), and this one does so by tokens from first_hold on, unless that is -1.
@@ -193,6 +194,9 @@ local function bring_to_now(j, it)
     end
     if kind[i] then
         local units = smaller(capacity(j), made[kind[i]].remembered(i))
+        if kind[i] == 'l' then
+            made.l.forget_moments(i)
+        end
         if units > 0 then
             return it.advance(j, stamp_us[i], it.adopt(j, units))
         end
@@ -219,7 +223,7 @@ local function write_states(with_ring)
     for i = 2, #KEYS do
         if is_written[i] then
             made[kind[i]].write(i, ttl_text(i))
-        elseif with_ring[i] and ends_us[i] then
+        elseif (with_ring[i] or is_cut[i]) and ends_us[i] then
             made.l.cut(i, ttl_text(i))
         elseif is_found[i] and ends_us[i] and redis.call('PTTL', KEYS[i]) == -1 then
             redis.call('PEXPIRE', KEYS[i], ttl_text(i))

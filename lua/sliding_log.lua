@@ -239,8 +239,20 @@ local function sliding_log()
         end
     end
 
-    -- A log whose ring was read for a limit that is none loses it, else every refusal would read it again.
+    -- What another algorithm was asked of counts as admitted at its last admission from then on, whatever comes of it.
+    function it.forget_moments(i)
+        if log_count[i] > 0 then
+            log_count[i], log_first[i], pushed_us[i] = 0, 0, nil
+            is_cut[i] = true
+        end
+    end
+
+    -- And the ring goes, else every refusal would read it again. The log may have to live longer than that algorithm would let it.
     function it.cut(i, ttl)
+        local left = redis.call('PTTL', KEYS[i])
+        if left > tonumber(ttl) then
+            ttl = string.format('%.0f', left)
+        end
         redis.call('SET', KEYS[i], log_head(i, state_b[i], 0, 0, 0), 'PX', ttl)
     end
 

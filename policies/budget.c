@@ -129,6 +129,13 @@ bool budget_advance(struct budget *budget, const struct limit_terms *terms, int6
     return advance(budget, terms, now_us);
 }
 
+void budget_note_asked(struct budget *stored, const struct limit_terms *terms)
+{
+    if (stored->algorithm == LIMIT_SLIDING_LOG && terms->algorithm != LIMIT_SLIDING_LOG &&
+        terms->algorithm != LIMIT_CONCURRENCY)
+        sliding_log_forget_moments(&stored->of.log);
+}
+
 int64_t budget_available(const struct budget *budget, const struct limit_terms *terms)
 {
     struct sliding_rule window = window_rule(terms);

@@ -56,6 +56,10 @@ int64_t limit_period_us(const struct limit_terms *terms);
  * kept even if nothing is charged. Never writes to a log's ring: a copy may be dropped. */
 bool budget_advance(struct budget *budget, const struct limit_terms *terms, int64_t now_us);
 
+/* For a stored budget, whenever a decision asks it by these terms, whatever comes of it: a log that is asked by another algorithm keeps no
+ * more than that can know of it, all admitted at its last admission. So a store need not read it whole again and again. */
+void budget_note_asked(struct budget *stored, const struct limit_terms *terms);
+
 /* The budget of which no more is known: so many units (up to the capacity counts) were admitted, all of them at `at_us`. With
  * concurrency it is empty: what others held says nothing of when they give it back. */
 struct budget budget_of_units(const struct limit_terms *terms, int64_t units, int64_t at_us);

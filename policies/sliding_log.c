@@ -118,6 +118,11 @@ bool sliding_log_advance(struct sliding_log *state, const struct log_rule *rule,
     return false;
 }
 
+void sliding_log_forget_moments(struct sliding_log *state)
+{
+    state->count = state->first = 0;
+}
+
 int64_t sliding_log_available(const struct sliding_log *state, const struct log_rule *rule)
 {
     int64_t counted = units_counted(state);

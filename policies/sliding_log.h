@@ -53,6 +53,9 @@ struct sliding_log {      /* all zero: never seen */
 bool sliding_log_advance(struct sliding_log *state, const struct log_rule *rule, int64_t now_us);
 int64_t sliding_log_remembered(const struct sliding_log *state); /* of a state as it was stored */
 
+/* Keeps how much it remembers and its last moment, and of the others nothing: all counts as admitted then. */
+void sliding_log_forget_moments(struct sliding_log *state);
+
 int64_t sliding_log_available(const struct sliding_log *state, const struct log_rule *rule);
 /* Units that the state could count beside those it has, whether the limit allows them or not. */
 int64_t sliding_log_room(const struct sliding_log *state);

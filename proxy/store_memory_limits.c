@@ -368,6 +368,7 @@ static bool end_hold(const struct hold_settlement *settlement, struct hold_token
         return false;
     if (settlement->charged == 0)
         return true;
+    budget_note_asked(&work->tracked->budget, charge->terms);
     owing = budget_owing(&work->budget, charge->terms, settlement->charged);
     if (owing > 0)
         charge_budget(&work->budget, owing);
@@ -431,6 +432,8 @@ int64_t limit_table_decide(struct limit_table *table, const struct admit_tuple *
         const struct limit_charge *charge = &tuple->charges[i];
 
         load_budget(table, charge, now_us, &work[i]);
+        if (work[i].tracked != NULL)
+            budget_note_asked(&work[i].tracked->budget, charge->terms);
         passing = allowance_passing(&work[i].budget, charge->terms, work[i].held, charge->cost, passing);
     }
     for (size_t i = 0; i < tuple->charge_count; i++) {

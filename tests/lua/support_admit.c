@@ -107,6 +107,7 @@ static int64_t policy_decide(struct policy_world *world, const struct charge *ch
     for (size_t j = 0; j < charge_count; j++) {
         budgets[j] = world->budgets[charges[j].key];
         must_keep[j] = budget_advance(&budgets[j], &charges[j].terms, now_us);
+        budget_note_asked(&world->budgets[charges[j].key], &charges[j].terms);
         passing = allowance_passing(&budgets[j], &charges[j].terms, policy_held(world, &charges[j], now_us),
                                     charges[j].cost, passing);
     }
@@ -145,6 +146,7 @@ static bool policy_settle(struct policy_world *world, const struct request *requ
     if (request->charged == 0)
         return true;
     must_keep = budget_advance(&budget, &charge->terms, now_us);
+    budget_note_asked(&world->budgets[charge->key], &charge->terms);
     owing = budget_owing(&budget, &charge->terms, request->charged);
     if (owing > 0)
         policy_charge(&budget, owing);

@@ -202,6 +202,18 @@ static void redate(struct naive_key *key, const struct limit_terms *terms, int64
     key->count = 1;
 }
 
+/* A log that another algorithm is asked of is known by its last moment alone from then on. */
+static void note_asked(struct naive_key *key, const struct limit_terms *asked)
+{
+    struct limit_terms was;
+
+    if (key->count == 0 || last_terms(key)->algorithm != LIMIT_SLIDING_LOG ||
+        asked->algorithm == LIMIT_SLIDING_LOG || asked->algorithm == LIMIT_CONCURRENCY)
+        return;
+    was = *last_terms(key);
+    redate(key, &was, INT64_MAX, last_us(key));
+}
+
 /* True: to be remembered even if the request is refused. */
 static bool take_into_present(struct naive_key *key, const struct limit_terms *terms, int64_t now_us)
 {
@@ -443,6 +455,7 @@ static bool settle(struct naive_key *key, const struct request *request, int64_t
         return true;
     copy_key(&view, key);
     must_keep = reinterpret(&view, &charge->terms, now_us);
+    note_asked(key, &charge->terms);
     owing = at_most(request->charged, room_for(&view, &charge->terms, now_us));
     if (owing > 0)
         admit(&view, &charge->terms, owing, now_us);
@@ -462,6 +475,7 @@ static int64_t decide(struct naive_world *world, const struct charge *charges, s
     for (size_t j = 0; j < charge_count; j++) {
         copy_key(&views[j], &world->keys[charges[j].key]);
         must_keep[j] = reinterpret(&views[j], &charges[j].terms, now_us);
+        note_asked(&world->keys[charges[j].key], &charges[j].terms);
     }
     for (passing = 0; passing < count; passing++) {
         bool all_allow = true;

@@ -224,6 +224,25 @@ Test(admit_boundaries, another_limit_counts_at_once_and_keeps_what_was_used)
     }
 }
 
+/* Two nodes with different configurations, or a reload and the way back: a refusal by the other algorithm reads the log, and leaves of it what
+ * that could know. */
+Test(admit_boundaries, a_log_that_another_algorithm_was_asked_of_counts_as_its_last_admission)
+{
+    struct limit_terms log = terms_of(LIMIT_SLIDING_LOG, 10, 60 * SECOND_US);
+    struct limit_terms bucket = terms_of(LIMIT_TOKEN_BUCKET, 5, 3600 * SECOND_US);
+    static const struct moment admitted[] = {{0, 4, 1, 1, 6, ANY, 0}, {10 * SECOND_US, 3, 1, 1, 3, ANY, 0}};
+    static const struct moment refused = {20 * SECOND_US, 1, 1, 0, 0, ANY, 0};
+    static const struct moment after[] = {{60 * SECOND_US, 4, 1, 0, 3, 10 * SECOND_US, 0},
+                                          {70 * SECOND_US, 10, 1, 1, 0, ANY, 0}};
+
+    forget_all();
+    ask_all("admitted", 0, &log, &admitted[0]);
+    ask_all("admitted", 1, &log, &admitted[1]);
+    ask_all("refused by a bucket", 0, &bucket, &refused);
+    ask_all("a log again", 0, &log, &after[0]);
+    ask_all("a log again", 1, &log, &after[1]);
+}
+
 /* ---- the edges of time, to the microsecond ---- */
 
 Test(admit_boundaries, each_algorithm_gives_back_at_its_moment_and_not_a_microsecond_before)

@@ -326,3 +326,45 @@ def test_a_stopped_node_ends_its_tunnels_at_drain_timeout(memory_fleet, scripted
     assert node.wait() == 0
     assert client.rest() == b""
     memory_fleet.remove(node)
+
+
+def test_a_reload_ends_no_tunnel_even_where_its_route_is_gone(memory_fleet, scripted):
+    upstream = switching(scripted, echo)
+    node = memory_fleet.start(upstream.url, EVERYTHING)[0]
+    client, _ = open_tunnel(node)
+    changed = {**node.configuration, "routes": [{"match": "GET /other", "upstream": "api"}]}
+    assert node.reload(changed)
+    assert node.get("/chat", ASK).status == 404
+    client.send(b"as before")
+    assert read(client, 9) == b"as before"
+    client.sock.shutdown(socket.SHUT_WR)
+    assert client.rest() == b""
+    [line] = wait_until(lambda: [each for each in node.access_log() if each["status"] == 101], "it is logged, by the rules it began with")
+    assert line["route"] == "/**"
+
+
+def test_a_client_that_takes_nothing_for_write_timeout_is_left(memory_fleet, scripted):
+    """Though bytes still move the other way: nobody holds an upstream's connection like that."""
+    ended = []
+
+    def flood(talk):
+        try:
+            while True:
+                talk.send(b"x" * 65536)
+        finally:
+            ended.append(True)
+
+    upstream = switching(scripted, flood)
+    node = memory_fleet.start(upstream.url, EVERYTHING, client={"write_timeout": "300ms"})[0]
+    client, _ = open_tunnel(node)
+
+    def goes_on_talking():
+        try:
+            client.send(b".")
+        except ConnectionError:
+            pass
+        return ended
+
+    wait_until(goes_on_talking, "it is left")
+    [line] = wait_until(node.access_log, "it is logged")
+    assert line["status"] == 101 and line["client_left"]

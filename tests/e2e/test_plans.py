@@ -80,6 +80,7 @@ def test_the_plan_of_a_list_of_keys_is_that_of_its_first_part(fleet, upstream):
     answers = [one.get(f"/?doc={doc}", {"x-api-key": "k"}) for doc in "ab"]
     assert [(quota(each), each["ratelimit-remaining"]) for each in answers] == [(20, "19")] * 2
     assert api(one, "GET", "/api/limits/client/k/a")[1]["available"] == 19
+    assert api(one, "GET", f"/api/limits/client/sha256:{principal('1:k1:a', 'header:x-api-key,query:doc')}")[1]["code"] == "bad_key", "of which caller?"
     assert api(one, "DELETE", "/api/limits/client/k/a") == (200, {"limit": "client", "was_used": True})
     assert [api(one, "GET", f"/api/limits/client/k/{doc}")[1]["available"] for doc in "ab"] == [20, 19]
 

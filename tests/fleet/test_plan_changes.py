@@ -158,6 +158,21 @@ def test_a_lost_subscription_is_noticed_and_comes_back(redis_fleet, redis, upstr
     holds(nodes, 100000)
 
 
+def test_a_redis_that_was_mute_for_a_while_is_heard_again(redis_fleet, redis, upstream):
+    nodes = start(redis_fleet, upstream, WIDE, count=2, store={"url": redis.url, "timeout": "300ms"})
+    redis.command("HSET", key_of("k"), "plan", "pro")
+    holds(nodes, 200000)
+    wait_until(is_told(redis, nodes), "nobody asks")
+    redis.freeze()
+    for node in nodes:
+        wait_until(lambda node=node: ask(node).status == 200 and node.metric("weir_store_up") == 0, "it is noticed")
+    assert [quota(node) for node in nodes] == [200000] * 2, "the last plan that was heard"
+    redis.thaw()
+    wait_until(is_told(redis, nodes), "nobody asks")
+    redis.command("HSET", key_of("k"), "plan", "free")
+    holds(nodes, 100000)
+
+
 def test_a_redis_that_starts_anew_is_believed_about_plans(redis_fleet, redis, upstream):
     nodes = start(redis_fleet, upstream, WIDE, count=2)
     redis.command("HSET", key_of("k"), "plan", "pro")

@@ -258,11 +258,11 @@ def test_a_request_that_outlives_its_lease_keeps_its_slot(fleet, gate):
     assert nodes[1].get("/probe", as_client("a")).status == 429
     gate.opened.set()
     assert asked[0].result().status == 200
-    wait_nothing_held_of_one(fleet, nodes[0])
+    wait_nothing_held_of(fleet, nodes[0], 1)
 
 
-def wait_nothing_held_of_one(fleet, node):
-    wait_all_free(node, "a", 1)
+def wait_nothing_held_of(fleet, node, free):
+    wait_all_free(node, "a", free)
     if fleet.redis:
         wait_until(lambda: not holds_in_redis(fleet), "nothing is held in Redis")
 
@@ -341,3 +341,24 @@ def test_a_node_that_stops_gives_back_what_it_holds(redis_fleet, gate):
     assert nodes[0].wait() == 0
     redis_fleet.remove(nodes[0])
     assert not holds_in_redis(redis_fleet), "told before it ended"
+
+
+def test_who_waits_for_a_slot_gets_it_when_one_is_given_back(fleet, gate):
+    nodes = fleet.start(gate.url, [route()], {"slots": {**SLOTS["slots"], "max": 2, "when_refused": "wait", "max_wait": "1m"}})
+    asked = hold(nodes, gate, 2)
+    waiting = [Background(lambda at=at: nodes[at % 2].get("/probe", as_client("a"))) for at in range(6)]
+    wait_until(lambda: sum(node.metric("weir_limit_waiting", limit="slots") for node in set(nodes)) == 6, "they wait")
+    gate.opened.set()
+    assert {each.result().status for each in asked + waiting} == {200}
+    wait_all_free(nodes[0], "a", 2)
+
+
+def test_a_limit_that_is_reset_by_hand_knows_again_who_runs(redis_fleet, gate):
+    nodes = redis_fleet.start(gate.url, [route()], {"slots": {**SLOTS["slots"], "max": 3, "lease": "1s"}})
+    asked = hold(nodes, gate, 3)
+    assert nodes[0].get("/probe", as_client("a")).status == 429
+    assert nodes[0].admin("DELETE", "/api/limits/slots/a").status in (200, 204)
+    wait_until(lambda: nodes[1].get("/probe", as_client("a")).status == 429, "those under way are counted anew as they are renewed")
+    gate.opened.set()
+    assert {each.result().status for each in asked} == {200}
+    wait_nothing_held_of(redis_fleet, nodes[0], 3)

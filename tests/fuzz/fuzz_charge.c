@@ -107,6 +107,20 @@ static void read_keys(struct slice text)
         CHECK(cost == 0);
 }
 
+/* Whatever an upstream says of a cost is a number within bounds. */
+static void read_answer_cost(struct slice text)
+{
+    struct header headers[2] = {{SLICE("x-cost"), text}, {SLICE("x-cost"), SLICE("7")}};
+    struct cost_rule rule = {
+        .source = COST_OF_RESPONSE, .name = SLICE("x-cost"), .max = 50, .reserve = 10, .unstated = 3};
+
+    for (size_t count = 1; count <= 2; count++) {
+        int64_t cost = cost_of_answer(&rule, 10, headers, count);
+
+        CHECK(cost >= 0 && cost <= 50);
+    }
+}
+
 /* Each byte escaped in upper or lower case is the value itself. */
 static void escape_all(struct slice value)
 {
@@ -136,6 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     read_body(text);
     read_told_key(text);
+    read_answer_cost(text);
     read_keys(text);
     escape_all(text);
     return 0;

@@ -230,6 +230,11 @@ const char *script_sha1(void)
     return loaded_sha1;
 }
 
+const char *settle_sha1(void)
+{
+    return script_named("settle")->sha1;
+}
+
 /* A copy of the script in which a fault was planted, to see whether this suite notices (tests/verify). */
 static redisReply *load_planted(redisContext *redis, const char *path)
 {
@@ -323,8 +328,7 @@ void script_append(redisContext *redis, const struct script_call *call)
                       ((1 + MAX_CHARGES) * ADMIT_WIRE_TUPLE_BYTES + MAX_CHARGES * ADMIT_WIRE_CHARGE_BYTES)];
     bool settles = call->count > 0 && call->requests[0].settles;
     char tags[32], now[24] = "", seen[24], key_count[24];
-    const char *argv[9 + 2 * WORLD_KEYS] = {"EVALSHA",
-                                            settles ? script_named("settle")->sha1 : script_sha1()};
+    const char *argv[9 + 2 * WORLD_KEYS] = {"EVALSHA", settles ? settle_sha1() : script_sha1()};
     size_t lens[9 + 2 * WORLD_KEYS], len = 0;
     struct call_keys keys = {.count = 0};
 

@@ -99,6 +99,7 @@ struct script_answer {
 
 void script_load(redisContext *redis);
 const char *script_sha1(void);
+const char *settle_sha1(void);
 void script_append(redisContext *redis, const struct script_call *call); /* pipelined */
 void script_read(redisContext *redis, const struct script_call *call,
                  struct script_answer *answer); /* its answer */

@@ -120,3 +120,47 @@ Test(cost, the_longest_words_fit)
             cr_expect(text_fits(&text));
         }
 }
+
+Test(cost, an_answer_says_it_in_digits_or_costs_what_its_request_was_good_for)
+{
+    static const struct {
+        const char *why, *first, *second; /* NULL: no such field */
+        int64_t want;
+    } rows[] = {
+        {"a number", "7", NULL, 7},
+        {"nothing", "0", NULL, 0},
+        {"leading zeros", "0010", NULL, 10},
+        {"more than was reserved", "49", NULL, 49},
+        {"the most", "50", NULL, 50},
+        {"above the most", "51", NULL, 50},
+        {"far above", "18446744073709551617", NULL, 50},
+        {"absent", NULL, NULL, 3},
+        {"empty", "", NULL, 3},
+        {"empty beside a number", "", "8", 8},
+        {"twice the same", "8", "8", 8},
+        {"two numbers", "8", "9", 20},
+        {"a list", "8, 9", NULL, 20},
+        {"negative", "-1", NULL, 20},
+        {"a sign", "+1", NULL, 20},
+        {"a fraction", "1.0", NULL, 20},
+        {"an exponent", "1e1", NULL, 20},
+        {"a word", "free", NULL, 20},
+        {"blanks within", "1 0", NULL, 20},
+        {"a parameter", "1;unit=token", NULL, 20},
+        {"longer than any number",
+         "00000000000000000000000000000000000000000000000000000000000000000000000001", NULL, 20},
+    };
+    struct cost_rule rule = {
+        .source = COST_OF_RESPONSE, .name = SLICE("x-cost"), .max = 50, .reserve = 20, .unstated = 3};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct header headers[3] = {{SLICE("x-other"), SLICE("1")}};
+        size_t count = 1;
+
+        if (rows[i].first != NULL)
+            headers[count++] = (struct header){SLICE("x-cost"), slice_text(rows[i].first)};
+        if (rows[i].second != NULL)
+            headers[count++] = (struct header){SLICE("x-cost"), slice_text(rows[i].second)};
+        cr_expect_eq(cost_of_answer(&rule, 20, headers, count), rows[i].want, "%s", rows[i].why);
+    }
+}

@@ -217,3 +217,58 @@ Test(ratelimit_fields, the_room_that_is_asked_for_takes_all_of_the_largest)
         cr_assert_eq(ratelimit_fields(items, count, 0, all, 0, buffer, room, fields), RATELIMIT_MAX_FIELDS);
     }
 }
+
+Test(ratelimit_fields, the_room_takes_those_that_name_no_time_too)
+{
+    struct ratelimit_item items[16];
+    struct header fields[RATELIMIT_MAX_FIELDS];
+    char buffer[8192];
+
+    for (size_t i = 0; i < 16; i++)
+        items[i] = (struct ratelimit_item){.name = {"n", 1}, .limit = INT64_MAX, .available = INT64_MAX};
+    for (size_t count = 1; count <= 16; count++)
+        cr_assert_eq(
+            ratelimit_fields(items, count, 0, all, 0, buffer, ratelimit_fields_room(items, count), fields), 6,
+            "%zu of them", count);
+}
+
+Test(ratelimit_fields, what_requests_hold_at_a_time_turns_at_no_time)
+{
+    static const struct ratelimit_item both[] = {
+        {.name = {"inflight", 8}, .limit = 10, .available = 0},
+        {.name = {"per_client", 10},
+         .limit = 20,
+         .window_us = 60 * SECOND,
+         .available = 19,
+         .reset_us = 41 * SECOND},
+    };
+    char buffer[256];
+    struct header fields[RATELIMIT_MAX_FIELDS];
+    size_t count = ratelimit_fields(both, 2, 0, all, 0, buffer, sizeof(buffer), fields);
+
+    expect(fields, count, 0, "ratelimit-policy",
+           "\"inflight\";q=10;qu=\"concurrent-requests\", \"per_client\";q=20;w=60");
+    expect(fields, count, 1, "ratelimit", "\"inflight\";r=0, \"per_client\";r=19;t=41");
+    expect(fields, count, 2, "ratelimit-limit", "10");
+    expect(fields, count, 3, "ratelimit-remaining", "0");
+    expect(fields, count, 4, "x-ratelimit-limit", "10");
+    expect(fields, count, 5, "x-ratelimit-remaining", "0");
+    cr_assert_eq(count, 6);
+}
+
+Test(refusal, of_slots_names_no_time)
+{
+    static const struct slice name = {"inflight", 8};
+    struct refusal refusal = {.kind = REFUSED_SLOTS, .limit = name, .violated = &name, .violated_count = 1};
+    char body[512];
+    size_t len = refusal_body(&refusal, body, sizeof(body));
+
+    cr_assert_eq(refusal_status(REFUSED_SLOTS), 429);
+    cr_assert(slice_eq(slice_of(body, len),
+                       SLICE("{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
+                             "\"title\":\"Quota exceeded\",\"status\":429,"
+                             "\"detail\":\"Too many requests at a time for the limit inflight.\","
+                             "\"code\":\"concurrency_limit_hit\",\"limit\":\"inflight\","
+                             "\"violated-policies\":[\"inflight\"]}\n")),
+              "%.*s", (int)len, body);
+}

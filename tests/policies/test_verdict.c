@@ -6,6 +6,7 @@
 static const struct limit_standing open_wide = {.limit = 10, .available = 9};
 static const struct limit_standing soon = {.limit = 10, .available = 0, .retry_after_us = 5};
 static const struct limit_standing later = {.limit = 10, .available = 1, .retry_after_us = 7000000};
+static const struct limit_standing full = {.limit = 10, .available = 0, .is_unforeseen = true};
 static const struct limit_standing never = {.limit = 10, .available = 10, .retry_after_us = 9, .never = true};
 
 Test(verdict, the_limit_to_name_is_the_one_that_refuses_longest)
@@ -23,6 +24,10 @@ Test(verdict, the_limit_to_name_is_the_one_that_refuses_longest)
         {"in any order", {later, soon}, 2, {.refused_by = 0, .retry_after_us = 7000000}},
         {"equals: the first", {open_wide, later, later}, 3, {.refused_by = 1, .retry_after_us = 7000000}},
         {"never outranks any wait", {later, never, soon}, 3, {.refused_by = 1, .never = true}},
+        {"one that names no wait refuses", {open_wide, full}, 2, {.refused_by = 1}},
+        {"a wait that is known outranks it", {full, soon}, 2, {.refused_by = 1, .retry_after_us = 5}},
+        {"and so does never", {full, never}, 2, {.refused_by = 1, .never = true}},
+        {"of two that name none the first", {full, full}, 2, {.refused_by = 0}},
         {"of two nevers the first", {never, never}, 2, {.refused_by = 0, .never = true}},
     };
 

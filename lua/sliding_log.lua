@@ -247,10 +247,10 @@ local function sliding_log()
         end
     end
 
-    -- And the ring goes, else every refusal would read it again. The log may have to live longer than that algorithm would let it.
+    -- And the ring goes, else every refusal would read it again. The log lives for as long as it would have.
     function it.cut(i, ttl)
         local left = redis.call('PTTL', KEYS[i])
-        if left > tonumber(ttl) then
+        if left > 0 then
             ttl = string.format('%.0f', left)
         end
         redis.call('SET', KEYS[i], log_head(i, state_b[i], 0, 0, 0), 'PX', ttl)

@@ -93,6 +93,7 @@ Test(store_memory_algorithms, a_key_is_decided_as_the_policy_decides_it_whatever
                 copy = (struct budget){.algorithm = rule.terms.algorithm};
             int64_t count = roll(4);
             bool must_keep = budget_advance(&copy, &rule.terms, now_us);
+            budget_note_asked(&budget, &rule.terms);
             int64_t passing = budget_passing(&copy, &rule.terms, charge.cost, count);
             uint32_t room = passing > 0 ? budget_room_wanted(&copy) : 0;
             if (room > 0)

@@ -24,11 +24,6 @@ struct tunnel { /* in the request's memory */
     struct task tell_early;
 };
 
-static void stop_reading(struct connection *c)
-{
-    connection_unwatch(c);
-}
-
 static void on_readable(h2o_socket_t *sock, const char *err)
 {
     struct connection *c = sock->on_close.data;
@@ -41,7 +36,7 @@ static void on_readable(h2o_socket_t *sock, const char *err)
         got = recv(h2o_socket_get_fd(sock), tunnel->room, READ_BYTES, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
     if (got > 0) {
-        stop_reading(c);
+        connection_unwatch(c);
         tunnel->events.on_bytes(tunnel->arg, slice_of(tunnel->room, (size_t)got)); /* may end it */
         return;
     }
@@ -49,7 +44,7 @@ static void on_readable(h2o_socket_t *sock, const char *err)
     tunnel->room = NULL;
     if (got < 0 && errno == EAGAIN)
         return;
-    stop_reading(c);
+    connection_unwatch(c);
     if (got == 0)
         tunnel->events.on_finished(tunnel->arg); /* may end it */
     else

@@ -233,6 +233,32 @@ def test_limits_are_asked_at_the_handshake(memory_fleet, scripted):
         client.close()
 
 
+def test_a_tunnel_holds_its_place_in_a_concurrency_limit_until_it_ends(fleet, scripted):
+    upstream = switching(scripted, echo)
+    nodes = fleet.start(upstream.url, [{"match": "/**", "limits": ["few"]}], {"few": {"algorithm": "concurrency", "max": 2, "key": "global"}})
+    first, second = (open_tunnel(node)[0] for node in nodes)
+    for node in nodes:
+        assert node.get("/chat", ASK).status == 429
+    first.send(b"still here")
+    assert read(first, 10) == b"still here"
+    first.sock.shutdown(socket.SHUT_WR)
+    assert first.rest() == b""
+    third = wait_until(lambda: open_or_refused(nodes[1]), "its place is free")
+    assert nodes[0].get("/chat", ASK).status == 429
+    for client in (second, third):
+        client.close()
+
+
+def open_or_refused(node):
+    """A client whose connection has become a tunnel, or None where it was refused."""
+    client = node.connect()
+    client.send(request_bytes("GET", "/chat", ASK))
+    if client.reader.head().status == 101:
+        return client
+    client.close()
+    return None
+
+
 # ---- its connection ----
 
 

@@ -37,7 +37,7 @@ MODULES = {
         "expiry_map": ["expiry_map"],
         "digest": ["digest", "group_tags"],
         "uri_tag": ["uri_tag"],
-        "journal": ["journal"],
+        "journal": ["journal", "journal_*"],
         "asked_tags": ["asked_tags"],
         "json_body": ["json_body"],
         "lua_scripts": ["lua_scripts"],

@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """The public conformance suite against Weir: which of its tests pass, and is one lost that passed before?
 
     run.py SUITE [--store memory] [--store redis] [--list NOT_PASSED] [--show]

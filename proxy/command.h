@@ -38,5 +38,6 @@ int refuse_words(const struct invocation *call, const char *problem);
 int command_client(const struct invocation *call);     /* command_client.c */
 int command_invalidate(const struct invocation *call); /* command_invalidate.c */
 int command_purge(const struct invocation *call);
+int command_cache(const struct invocation *call); /* command_cache.c */
 
 #endif

@@ -232,11 +232,22 @@ int errand_load(struct errand *errand, const char *command, const char *config_p
     return errand->settings == NULL ? EXIT_USAGE : EXIT_DONE;
 }
 
-int errand_reach(struct errand *errand)
+static void begin(struct errand *errand)
 {
     log_set_level(LOG_ERROR); /* how connections come and go is no news here */
     errand->ways = must_alloc(sizeof(*errand->ways));
     errand->ways->loop = loop_new();
+}
+
+void errand_reach_process(struct errand *errand)
+{
+    begin(errand);
+    reach_admin(errand);
+}
+
+int errand_reach(struct errand *errand)
+{
+    begin(errand);
     if (errand->settings->store.kind == STORE_MEMORY)
         reach_admin(errand);
     else if (!reach_store(errand))

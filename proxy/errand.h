@@ -36,6 +36,8 @@ int errand_open(struct errand *errand, const char *command, const char *config_p
 /* The same in two steps, for who wants to look at the configuration before anybody is called. */
 int errand_load(struct errand *errand, const char *command, const char *config_path, FILE *err);
 int errand_reach(struct errand *errand);
+/* Instead of that: the running process, wherever the store is. */
+void errand_reach_process(struct errand *errand);
 void errand_close(struct errand *errand); /* also of one that could not be opened */
 
 /* After an operation of the store was started: turns the loop until its callback has set *is_done. Operations end by store.timeout, so

@@ -69,6 +69,8 @@ def test_purge_ends_what_is_stored_of_the_url(warm, upstream):
     (["purge"], "something is missing"),
     (["purge", "/products/1"], "must be an absolute one"),
     (["purge", "http://a/", "http://b/"], "one word too many"),
+    (["cache"], "something is missing"),
+    (["cache", "stats"], "what to do is stat"),
 ])
 def test_what_is_wrong_with_the_words_is_told_with_exit_2(warm, words, says):
     code, out, err = weir(words[0], "-c", warm[0].config_path, *words[1:])
@@ -90,6 +92,23 @@ def test_what_cannot_be_recorded_is_a_failure(fleet, upstream, words):
 
 
 # ---- figures ----
+
+
+def test_cache_stat_tells_the_figures_of_the_running_process(warm, fleet):
+    a, _ = warm
+    assert a.invalidate("product:1").status == 200
+    code, out, err = weir("cache", "stat", "-c", a.config_path)
+    assert (code, err) == (0, ""), err
+    lines = dict((line[:14].strip(), line[14:]) for line in out.splitlines())
+    assert list(lines) == ["objects", "dropped", "answers", "hit ratio", "invalidations"]
+    assert " of " in lines["objects"] and "HIT " in lines["answers"] and lines["hit ratio"].endswith(" %")
+    assert lines["invalidations"].startswith("recorded 1, ")
+    path = a.config_path
+    fleet.remove(a)
+    code, out, err = weir("cache", "stat", "-c", path)
+    assert (code, out) == (1, "") and err.startswith("weir cache: ") and err.count("\n") == 1
+
+
 
 
 def stats(node):

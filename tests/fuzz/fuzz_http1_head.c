@@ -2,6 +2,7 @@
  * nothing. */
 #include "check.h"
 #include "http1_head.h"
+#include "upgrade.h"
 
 #include <stdlib.h>
 
@@ -10,6 +11,18 @@ static void check_inside(struct slice s, const char *bytes, size_t len)
     CHECK(s.base >= bytes && s.base + s.len <= bytes + len);
     CHECK(s.len == 0 || (memchr(s.base, '\r', s.len) == NULL && memchr(s.base, '\n', s.len) == NULL));
     CHECK(s.len == 0 || memchr(s.base, '\0', s.len) == NULL);
+}
+
+/* What it says that the connection speaks from now on is one thing that was asked for, in the answer's own bytes. */
+static void check_agreement(const struct http1_head *head, const char *bytes)
+{
+    struct slice agreed = upgrade_agreed(SLICE("websocket, a/1,,b"), head->headers, head->header_count);
+
+    if (agreed.base == NULL)
+        return;
+    check_inside(agreed, bytes, head->head_bytes);
+    CHECK(slice_eq_nocase(agreed, SLICE("websocket")) || slice_eq_nocase(agreed, SLICE("a/1")) ||
+          slice_eq_nocase(agreed, SLICE("b")));
 }
 
 static void check_whole(const struct http1_head *head, const char *bytes, size_t len)
@@ -23,6 +36,7 @@ static void check_whole(const struct http1_head *head, const char *bytes, size_t
         check_inside(head->headers[i].name, bytes, head->head_bytes);
         check_inside(head->headers[i].value, bytes, head->head_bytes);
     }
+    check_agreement(head, bytes);
     for (size_t i = 0; i < 2; i++) {
         struct http1_framing framing = http1_framing(head, methods[i]);
 

@@ -29,9 +29,12 @@ static const char TEST_SETTINGS[] =
     "  - match: GET /bypassing\n"
     "    upstream: api\n"
     "    cache: { ttl: 60s, stale_if_unreachable: 0s, lock_timeout: 60s, max_object: 1KiB,\n"
-    "             on_store_failure: bypass }\n";
+    "             on_store_failure: bypass }\n"
+    "  - match: GET /packing\n"
+    "    upstream: api\n"
+    "    cache: { ttl: 60s, lock_timeout: 60s, max_object: 3KiB, tags: [declared], compress: [text/*] }\n";
 
-enum { ROUTE_PATIENT, ROUTE_HURRIED, ROUTE_BYPASSING };
+enum { ROUTE_PATIENT, ROUTE_HURRIED, ROUTE_BYPASSING, ROUTE_PACKING };
 enum {
     TEST_LIMIT_CLOSED,
     TEST_LIMIT_OPEN,

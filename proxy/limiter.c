@@ -604,6 +604,8 @@ void limiter_forget_refusals(struct limiter *limiter)
 void limiter_ask(struct limiter *limiter, struct limit_request *request)
 {
     CHECK(request->charge_count <= LIMITS_PER_REQUEST);
+    for (size_t i = 0; i < LIMITS_PER_REQUEST; i++)
+        holding_end(&request->holds[i], 0);
     request->batch = NULL;
     request->is_degraded = false;
     request->epoch_is_known = false;

@@ -41,7 +41,7 @@ struct limit_charge {
 static inline bool limit_charge_equals(const struct limit_charge *a, const struct limit_charge *b)
 {
     return a->rule == b->rule && a->terms == b->terms && a->cost == b->cost &&
-           memcmp(a->principal, b->principal, sizeof(a->principal)) == 0;
+           a->takes_hold == b->takes_hold && memcmp(a->principal, b->principal, sizeof(a->principal)) == 0;
 }
 
 /* In place of a count: a shadow, decided for those requests alone that the last tuple with a count of its own let pass, right

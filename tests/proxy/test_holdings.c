@@ -162,6 +162,46 @@ Test(holdings, each_of_a_count_has_a_token_of_its_own_and_gives_back_that, .init
     cr_assert_eq(settles(), 1, "once");
 }
 
+/* Two routes may take as much from one limit, one for good and one until its answer tells. */
+Test(holdings, what_is_charged_is_no_equal_of_what_is_held, .init = start, .fini = stop)
+{
+    struct asker holds = {0}, pays = {0};
+    struct limit_state states[2] = {{.available = 80}, {.available = 80}};
+    struct admit_answer answers[2] = {{1, &states[0]}, {1, &states[1]}};
+
+    charge(&holds, UNITS);
+    charge(&pays, UNITS);
+    pays.request.charges[0].takes_hold = false;
+    pays.request.charges[0].told_by = NULL;
+    ask(&holds);
+    ask(&pays);
+    loop_turn(loop, 0);
+    cr_assert_eq(admit(0)->count, 2);
+    cr_assert(admit(0)->tuples[0].charges[0].takes_hold);
+    cr_assert_not(admit(0)->tuples[1].charges[0].takes_hold);
+    fake_tell_admit(admit(0), FAULT_NONE, answers);
+    limiter_leave(limiter, &holds.request);
+    limiter_leave(limiter, &pays.request);
+    loop_turn(loop, 0);
+    cr_assert_eq(settle(0)->count, 1);
+    fake_tell_settle(settle(0), FAULT_NONE, true);
+}
+
+Test(holdings, who_asks_anew_gives_back_what_it_was_given_before, .init = start, .fini = stop)
+{
+    struct asker asker = {0};
+
+    one_is_admitted(&asker, SLOTS);
+    ask(&asker);
+    loop_turn(loop, 0);
+    cr_assert_eq(settle(0)->count, 1);
+    fake_tell_settle(settle(0), FAULT_NONE, true);
+    admit_all(1);
+    limiter_leave(limiter, &asker.request);
+    loop_turn(loop, 0);
+    fake_tell_settle(settle(1), FAULT_NONE, true);
+}
+
 Test(holdings, tokens_are_never_handed_out_twice, .init = start, .fini = stop)
 {
     struct asker askers[2] = {0};
@@ -279,15 +319,17 @@ Test(holdings, what_the_store_did_not_hear_is_told_again_and_at_once_when_it_ans
      .fini = stop)
 {
     struct asker asker = {0}, other = {0};
+    int64_t token;
 
     one_is_admitted(&asker, SLOTS);
     limiter_leave(limiter, &asker.request);
     loop_turn(loop, 0);
+    token = settle(0)->settlements[0].charge.first_hold;
     fake_tell_settle(settle(0), FAULT_STORE_AWAY, false);
     loop_turn(loop, 0);
     cr_assert_eq(settles(), 1, "not in the same breath");
     turn_until_settles(2);
-    cr_assert_eq(settle(1)->settlements[0].charge.first_hold, settle(0)->settlements[0].charge.first_hold);
+    cr_assert_eq(settle(1)->settlements[0].charge.first_hold, token);
     fake_tell_settle(settle(1), FAULT_STORE_SILENT, false);
     one_is_admitted(&other, RATE);
     loop_turn(loop, 0);

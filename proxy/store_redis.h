@@ -6,7 +6,7 @@
  * store_redis_limit_keys.h  where Redis keeps what of a limit
  * store_redis_cache.h  what concerns entries: store_redis_lookup.c, store_redis_load.c
  * store_redis_plans.c  callers' plans, and limits that are reset by hand
- * store_redis_push.c   the thread that hears what other nodes do
+ * store_redis_push.c   the thread that hears what other nodes do; with store_redis_tracking.c, of plans
  */
 #ifndef WEIR_STORE_REDIS_H
 #define WEIR_STORE_REDIS_H

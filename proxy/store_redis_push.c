@@ -8,20 +8,16 @@
  * that answer, what comes later is pushed. A message tells which epoch it follows. If ours is older,
  * something was missed: its tags are applied, but not its epoch, so that the next question still asks for all
  * that lies between; once we know the epoch that a run of messages follows, we know the last one's too. The
- * epoch is read once a second in any case, which bounds the harm of a lost message.
- *
- * Plans are the server's to tell of, whoever changes them and by whichever command: `ask` has it track all keys of plans and send
- * what changes to `ear` (CLIENT TRACKING, BCAST, REDIRECT), which says on a new connection by which number the server knows it. The
- * process's copies count (known_plans) from when both that and the subscription are confirmed.
+ * epoch is read once a second in any case, which bounds the harm of a lost message. Of plans the server itself tells
+ * (store_redis_tracking.h).
  */
-#include "store_redis.h"
+#include "store_redis_tracking.h"
 
 #include "check.h"
 #include "log.h"
 #include "memory.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -29,10 +25,7 @@ enum {
     ASK_SOON_MS = 50, /* after a failure, or a gap */
     MAX_TURN_MS = 1000,
     TAGS_A_TIME = 64,
-    IDENTIFY_MS = 3600000, /* longer than any link stays mute */
 };
-
-#define TRACKING_CHANNEL "__redis__:invalidate" /* the server's own name for it */
 
 enum channel { CHANNEL_WAKES, CHANNEL_INVALIDATIONS, CHANNEL_RESETS, CHANNEL_TRACKING /* last */, CHANNELS };
 
@@ -56,11 +49,7 @@ struct push {
     struct redis_words words;
     struct redis_link *ask, *ear;
     struct subscription subscriptions[CHANNELS];
-    struct redis_call identifying, untracking, tracking;
-    unsigned ear_connection;  /* of which ear_id is */
-    int64_t ear_id;           /* -1: not known */
-    bool is_tracked;          /* plans */
-    bool is_tracking_refused; /* by this server: asked for again on the next connection only */
+    struct tracking tracking; /* of plans */
     struct redis_run reading; /* of the epoch */
     bool is_reading, is_reading_since_subscribed;
     struct timer next_reading;
@@ -81,7 +70,7 @@ static bool is_subscribed(const struct push *push)
 /* Or will not, on this connection. */
 static bool hears_of_plans(const struct push *push)
 {
-    return push->subscriptions[CHANNEL_TRACKING].is_confirmed || push->is_tracking_refused;
+    return push->subscriptions[CHANNEL_TRACKING].is_confirmed || tracking_is_refused(&push->tracking);
 }
 
 /* ---- reading the epoch ---- */
@@ -113,7 +102,6 @@ static void close_gap(struct push *push)
 }
 
 static void subscribe_all(struct push *push);
-static void track(struct push *push);
 
 static void on_read_epoch(void *arg, enum fault fault, const struct redis_reply *reply)
 {
@@ -132,8 +120,7 @@ static void on_read_epoch(void *arg, enum fault fault, const struct redis_reply 
     read_after(push, push->is_gap ? ASK_SOON_MS : ASK_AGAIN_MS);
     if (!is_subscribed(push) || !hears_of_plans(push))
         subscribe_all(push);
-    if (!push->is_tracked)
-        track(push);
+    tracking_try_again(&push->tracking);
 }
 
 static void read_epoch(void *arg)
@@ -208,21 +195,6 @@ static void hear_invalidation(struct push *push, const struct redis_reply *what)
         missed(push); /* whatever it was meant to say */
 }
 
-/* The keys that were changed. Nothing: all of them (FLUSHALL). */
-static void hear_plans(struct push *push, const struct redis_reply *what)
-{
-    struct known_plans *plans = push->shared->plans;
-    unsigned char principal[PRINCIPAL_BYTES];
-
-    if (what->kind != REDIS_LIST)
-        known_plans_doubt_all(plans);
-    for (size_t i = 0; what->kind == REDIS_LIST && i < what->count; i++)
-        if (what->items[i]->kind == REDIS_TEXT &&
-            message_read_plan_key(what->items[i]->text, slice_text(push->shared->plan_prefix), principal))
-            known_plans_doubt(plans, principal);
-    store_redis_note_correction(push->shared);
-}
-
 static const char *channel_name(const struct push *push, enum channel channel)
 {
     switch (channel) {
@@ -242,7 +214,7 @@ static void hear(struct push *push, enum channel channel, const struct redis_rep
     case CHANNEL_WAKES: hear_wake(push, what); return;
     case CHANNEL_INVALIDATIONS: hear_invalidation(push, what); return;
     case CHANNEL_RESETS: store_redis_note_correction(push->shared); return;
-    case CHANNEL_TRACKING: hear_plans(push, what); return;
+    case CHANNEL_TRACKING: tracking_hear(&push->tracking, what); return;
     case CHANNELS: break;
     }
 }
@@ -260,111 +232,6 @@ static void on_message(void *arg, const struct redis_reply *message)
         }
 }
 
-/* ---- the tracking of plans ---- */
-
-static void trust_plans(struct push *push)
-{
-    if (push->subscriptions[CHANNEL_TRACKING].is_confirmed && push->is_tracked)
-        known_plans_set_told(push->shared->plans, true);
-}
-
-static void refuse_tracking(struct push *push, const struct redis_reply *error)
-{
-    push->is_tracking_refused = true;
-    log_error("redis: no client tracking, so callers' plans are read anew for each request: %s",
-              error->kind == REDIS_ERROR ? error->text.base : "an answer that makes no sense");
-}
-
-static void on_tracked(void *arg, enum fault fault, const struct redis_reply *reply)
-{
-    struct push *push = arg;
-
-    if (fault != FAULT_NONE)
-        return; /* tried again after the next reading, or when the link is back */
-    if (reply->kind != REDIS_TEXT) {
-        refuse_tracking(push, reply);
-        return;
-    }
-    push->is_tracked = true;
-    trust_plans(push);
-}
-
-static void on_untracked(void *arg, enum fault fault, const struct redis_reply *reply)
-{
-    (void)arg; /* whether it worked, the next answer tells */
-    (void)fault;
-    (void)reply;
-}
-
-static void say(struct push *push, struct redis_link *link, struct redis_call *call, const char *const *words,
-                size_t count, int64_t timeout_ms, redis_done *done)
-{
-    redis_words_clear(&push->words);
-    for (size_t i = 0; i < count; i++)
-        words_add_text(&push->words, words[i]);
-    redis_link_send(link, call, &push->words, mono_after(loop_now(push->loop), timeout_ms), done, push);
-}
-
-static int64_t timeout_of(const struct push *push)
-{
-    return push->shared->settings.timeout_ms;
-}
-
-/* An earlier ear's tracking is ended first: the same prefix cannot be asked for twice. */
-static void track(struct push *push)
-{
-    const char *prefix = push->shared->plan_prefix;
-    char ear[24];
-
-    if (push->ear == NULL || !redis_link_is_up(push->ear) || !redis_link_is_up(push->ask) ||
-        push->ear_id < 0 || push->is_tracking_refused || push->tracking.link != NULL ||
-        push->untracking.link != NULL)
-        return;
-    snprintf(ear, sizeof(ear), "%lld", (long long)push->ear_id);
-    say(push, push->ask, &push->untracking, (const char *const[]){"CLIENT", "TRACKING", "OFF"}, 3,
-        timeout_of(push), on_untracked);
-    say(push, push->ask, &push->tracking,
-        (const char *const[]){"CLIENT", "TRACKING", "ON", "REDIRECT", ear, "BCAST", "PREFIX", prefix}, 8,
-        timeout_of(push), on_tracked);
-}
-
-static void on_identified(void *arg, enum fault fault, const struct redis_reply *reply)
-{
-    struct push *push = arg;
-
-    if (fault != FAULT_NONE)
-        return; /* the link has ended: it is asked again on the next connection */
-    if (reply->kind != REDIS_INTEGER) {
-        refuse_tracking(push, reply);
-        return;
-    }
-    push->ear_id = reply->integer;
-    track(push);
-}
-
-/* Once it is subscribed a connection cannot be asked any more. So the answer is waited for, also while the server is mute, until it
- * comes or the link is given up. */
-static void identify_ear(struct push *push)
-{
-    if (push->ear_connection == redis_link_connection(push->ear)) {
-        track(push);
-        return;
-    }
-    push->ear_connection = redis_link_connection(push->ear);
-    push->ear_id = -1;
-    push->is_tracking_refused = false;
-    say(push, push->ear, &push->identifying, (const char *const[]){"CLIENT", "ID"}, 2, IDENTIFY_MS,
-        on_identified);
-}
-
-static void forget_tracking(struct push *push)
-{
-    known_plans_set_told(push->shared->plans, false);
-    redis_call_cancel(&push->untracking);
-    redis_call_cancel(&push->tracking);
-    push->is_tracked = false;
-}
-
 /* ---- the subscription ---- */
 
 static void on_subscribed(void *arg, enum fault fault, const struct redis_reply *reply)
@@ -375,7 +242,7 @@ static void on_subscribed(void *arg, enum fault fault, const struct redis_reply 
     if (fault != FAULT_NONE)
         return; /* tried again after the next reading, or when the link is back */
     if (subscription->channel == CHANNEL_TRACKING && reply->kind == REDIS_ERROR) {
-        refuse_tracking(push, reply);
+        tracking_refuse(&push->tracking, reply);
         return;
     }
     if (reply->kind == REDIS_ERROR) {
@@ -385,7 +252,7 @@ static void on_subscribed(void *arg, enum fault fault, const struct redis_reply 
     }
     subscription->is_confirmed = true;
     if (subscription->channel == CHANNEL_TRACKING)
-        trust_plans(push);
+        tracking_listens(&push->tracking);
     else if (is_subscribed(push))
         read_after(push, 0);
 }
@@ -404,7 +271,8 @@ static void subscribe(struct push *push, struct subscription *subscription)
     words_add_text(&push->words, "SUBSCRIBE");
     words_add_text(&push->words, channel_name(push, subscription->channel));
     redis_link_send(push->ear, &subscription->call, &push->words,
-                    mono_after(loop_now(push->loop), timeout_of(push)), on_subscribed, subscription);
+                    mono_after(loop_now(push->loop), push->shared->settings.timeout_ms), on_subscribed,
+                    subscription);
 }
 
 static void subscribe_all(struct push *push)
@@ -412,7 +280,7 @@ static void subscribe_all(struct push *push)
     if (push->ear == NULL || !redis_link_is_up(push->ear) || is_subscribing(push))
         return;
     for (int i = 0; i < CHANNELS; i++)
-        if (i != CHANNEL_TRACKING || !push->is_tracking_refused)
+        if (i != CHANNEL_TRACKING || !tracking_is_refused(&push->tracking))
             subscribe(push, &push->subscriptions[i]);
 }
 
@@ -424,7 +292,7 @@ static void forget(struct subscription *subscription)
 
 static void forget_subscription(struct push *push)
 {
-    forget_tracking(push);
+    tracking_forget(&push->tracking);
     for (int i = 0; i < CHANNELS; i++)
         forget(&push->subscriptions[i]);
     store_redis_set_pushed(push->shared, false);
@@ -439,7 +307,7 @@ static void on_ear_change(void *arg, bool is_up)
     forget_subscription(push);
     if (!is_up)
         return;
-    identify_ear(push);
+    tracking_begin(&push->tracking);
     subscribe_all(push);
 }
 
@@ -453,13 +321,13 @@ static void on_ask_change(void *arg, bool is_up)
         options.on_change = on_ear_change;
         options.on_push = on_message;
         options.arg = push;
-        push->ear_connection = 0;
-        push->ear_id = -1;
         push->ear = redis_link_new(push->loop, &options);
+        tracking_follow(&push->tracking, push->ask, push->ear);
         read_after(push, 0);
         return;
     }
     forget_subscription(push);
+    tracking_follow(&push->tracking, push->ask, NULL);
     redis_link_free(push->ear);
     push->ear = NULL;
 }
@@ -486,16 +354,19 @@ static void *run(void *arg)
     options.on_change = on_ask_change;
     options.arg = push;
     timer_init(&push->next_reading, read_epoch, push);
+    tracking_init(&push->tracking, push->shared, loop);
     push->ask = redis_link_new(loop, &options);
     while (!atomic_load(&push->is_stopping))
         loop_turn(loop, MAX_TURN_MS);
     redis_script_cancel(&push->reading);
     if (push->ear != NULL) {
         forget_subscription(push);
+        tracking_follow(&push->tracking, NULL, NULL);
         redis_link_free(push->ear);
     }
     redis_link_free(push->ask);
     timer_cancel(loop, &push->next_reading);
+    tracking_free(&push->tracking);
     redis_words_free(&push->words);
     loop_turn(loop, 0); /* an answer about the host's name may lie in the letter box */
     return NULL;

@@ -124,6 +124,13 @@ static bool is_void(struct near *near, int64_t epoch, const uint64_t *prints, si
     return held_tags_cover(near->held, prints, count) || tag_table_outdates(near->tags, epoch, prints, count);
 }
 
+/* Up to which epoch is it known that nothing has made the object void? What a shared store handed out it has checked against all
+ * stamps up to its answer, and knows more of them than were told here. */
+static int64_t vouched_epoch(const struct near *near, const struct object *object)
+{
+    return near->are_dated ? object->epoch : object->aged_epoch;
+}
+
 /* The soft stamp that the object's moments do not show yet, or 0. */
 static int64_t unseen_soft(struct near *near, const struct object *object)
 {
@@ -150,7 +157,7 @@ static bool is_valid(struct near *near, struct node *node, struct mono_ms now, s
 
     if (atomic_load_explicit(&object->checked_version, memory_order_relaxed) == version)
         return true;
-    if (is_void(near, object->epoch, object->tag_prints, object->tag_count))
+    if (is_void(near, vouched_epoch(near, object), object->tag_prints, object->tag_count))
         return false;
     soft = unseen_soft(near, object);
     if (soft != 0) {
@@ -258,7 +265,7 @@ void near_put(struct near *near, struct object *object)
     struct shard *shard = shard_of(near, hash);
     struct node *fresh, *replaced = NULL;
 
-    if (is_void(near, object->epoch, object->tag_prints, object->tag_count) ||
+    if (is_void(near, vouched_epoch(near, object), object->tag_prints, object->tag_count) ||
         (!near->are_dated && unseen_soft(near, object) != 0))
         return;
     if (object->footprint_bytes > near->max_object_bytes || !make_room(near, cost_bytes(object))) {
@@ -427,7 +434,7 @@ bool near_is_void(struct near *near, int64_t epoch, const struct slice *tags, si
 bool near_outdates(struct near *near, const struct object *object)
 {
     return unseen_soft(near, object) != 0 ||
-           is_void(near, object->epoch, object->tag_prints, object->tag_count);
+           is_void(near, vouched_epoch(near, object), object->tag_prints, object->tag_count);
 }
 
 struct near_figures near_count(struct near *near)

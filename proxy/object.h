@@ -43,8 +43,10 @@ struct lifetimes { /* in ms from the moment the store took the entry; each count
 struct object {
     _Atomic int refs;
     struct key32 key;
-    int64_t epoch;      /* the store's epoch when its load began */
-    int64_t aged_epoch; /* soft invalidations up to here are in its moments already; >= epoch */
+    int64_t epoch; /* the store's epoch when its load began */
+    int64_t
+        aged_epoch; /* soft invalidations up to here are in its moments already; >= epoch. Of what a shared
+                           store handed out: and hard ones up to here have not made it void */
     int status;
     const struct header *headers; /* as sent to clients, end-to-end only, without age */
     size_t header_count;

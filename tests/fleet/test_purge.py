@@ -189,6 +189,39 @@ def test_without_a_stale_window_a_soft_invalidation_makes_the_upstream_be_asked(
     assert {get(node, "/strict").body for node in (b, a)} == {b"2"}
 
 
+def test_after_a_soft_invalidation_the_upstream_need_only_say_that_it_is_the_same(fleet, scripted):
+    def answer(talk, request):
+        if request["if-none-match"] == '"v1"':
+            talk.send(b'HTTP/1.1 304 Not Modified\r\nETag: "v1"\r\n\r\n')
+        else:
+            talk.answer(body=b"body", fields=[("ETag", '"v1"')])
+
+    upstream = scripted(answer, each=True)
+    a, b = fleet.start(upstream.url, [STRICT])
+    wait_until(lambda: is_hit(a, "/strict") and is_hit(b, "/strict"), "it is stored")
+    invalidate_softly(a, "report")
+    answer = get(b, "/strict")
+    assert (answer["x-cache"], answer.body) == ("REVALIDATED", b"body")
+    wait_until(lambda: is_hit(a, "/strict") and is_hit(b, "/strict"), "it is as good as new")
+    assert len(upstream.requests) == 2
+
+
+def test_where_the_upstream_fails_what_is_softly_invalidated_stands_in_for_it(fleet, scripted):
+    is_down = threading.Event()
+
+    def answer(talk, _request):
+        talk.answer(status=503 if is_down.is_set() else 200, body=b"down" if is_down.is_set() else b"body")
+
+    a, b = fleet.start(scripted(answer, each=True).url, [{**STRICT, "cache": {**STRICT["cache"], "stale_if_error": "1h"}}])
+    wait_until(lambda: is_hit(a, "/strict") and is_hit(b, "/strict"), "it is stored")
+    is_down.set()
+    invalidate_softly(a, "report")
+    answer = get(b, "/strict")
+    assert (answer["x-cache"], answer.body) == ("STALE", b"body")
+    assert post(a, "/api/invalidate", {"tags": ["report"]}).status == 200
+    assert b.ask("GET", "/strict", host=HOST).status == 503, "hard: nothing stands in"
+
+
 def test_a_hard_invalidation_ends_what_a_soft_one_left(fleet, counting):
     a, b = fleet.start(counting.url, [REPORT, {"match": "PUT /report", "invalidates": ["report"]},
                                       {"match": "PUT /softly", "invalidates": [{"tag": "report", "soft": True}]}])

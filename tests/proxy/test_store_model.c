@@ -520,6 +520,6 @@ Test(store_model, no_read_on_three_nodes_is_given_what_was_invalidated, .timeout
 Test(store_model, no_read_of_three_workers_is_given_what_was_invalidated, .timeout = 3600)
 {
     open_world(false);
-    run_histories(2000);
+    run_histories(1000);
     close_world();
 }

@@ -357,6 +357,35 @@ Test(store_redis, a_soft_invalidation_reaches_every_node_and_one_of_them_refresh
     expect_kind(a, 1, LOOKUP_LOAD);
 }
 
+/* More stamps than an answer has room for: the node's floor is then the epoch, below which nothing of its own is trusted. What
+ * the store itself hands out after that is: it knows them all. Once a node that had missed many asked the upstream for
+ * every such entry, for as long as it lived. */
+Test(store_redis, a_node_that_missed_many_invalidations_still_serves_what_none_of_them_was_about)
+{
+    enum { MANY = 200 };
+    static char names[MANY][16];
+    struct slice tags[MANY];
+    struct seen seen = {.runs = 0}, served;
+
+    store_one(a, 1);
+    served = look(b, 1);
+    near_put(b->near, served.answer.object);
+    forget(&served);
+    for (size_t i = 0; i < MANY; i++)
+        tags[i] = slice_of(names[i], (size_t)snprintf(names[i], sizeof(names[i]), "many:%zu", i));
+    store_invalidate(a->store, tags, MANY, 0, on_invalidated, &seen);
+    turn_until(seen.runs == 1);
+
+    served = look(a, 1);
+    cr_assert_eq(served.answer.kind, LOOKUP_FRESH);
+    cr_assert_not(near_outdates(a->near, served.answer.object));
+    near_put(a->near, served.answer.object);
+    cr_assert(has_near(a, 1));
+    forget(&served);
+    cr_assert_eq(invalidate(b, "tag").fault, FAULT_NONE);
+    turn_until(!has_near(a, 1) && !has_near(b, 1));
+}
+
 Test(store_redis, an_empty_body_is_a_body)
 {
     struct seen load = look(a, 1), served;

@@ -169,6 +169,7 @@ struct object *object_rekeyed(const struct object *object, const struct key32 *k
         object_new(key, object->epoch, object->status, object->headers, object->header_count, object->tags,
                    object->tag_count, object->blocks, object->block_count, &none, object->fresh_until);
 
+    other->plain_bytes = object->plain_bytes;
     other->aged_epoch = object->aged_epoch;
     other->fresh_until = object->fresh_until;
     other->stale_until = object->stale_until;

@@ -68,6 +68,20 @@ def test_tags_that_the_upstream_names_invalidate_too(fleet, upstream):
     assert upstream.calls("GET /headers") == 5, "the third has another tag"
 
 
+def test_a_node_that_comes_late_serves_what_none_of_many_invalidations_was_about(redis_fleet, quick):
+    """It learns that there were more than it can be told of one by one, which is no reason to distrust what Redis has."""
+    a, _ = redis_fleet.start(quick.url, [PRODUCTS])
+    wait_until(lambda: a.get("/products/1")["x-cache"] == "HIT", "it is stored")
+    for i in range(4):
+        assert a.invalidate(*[f"other-{i}-{j}" for j in range(64)]).status == 200
+    late = redis_fleet.add({key: value for key, value in a.configuration.items() if key not in ("listen", "admin")})
+    assert [node.get("/products/1")["x-cache"] for node in (late, late, a)] == ["HIT"] * 3
+    assert quick.calls("GET /products/1") == 1
+    assert late.invalidate("product:1").status == 200
+    a.get("/products/1")
+    assert quick.calls("GET /products/1") == 2
+
+
 def test_epochs_only_grow(fleet, upstream):
     nodes = fleet.start(upstream.url, [PRODUCTS])
     epochs = []

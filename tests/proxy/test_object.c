@@ -95,3 +95,29 @@ Test(object, its_moments_are_never_before_the_fresh_one_and_never_overflow)
     cr_assert_lt(object->born.ms, NOW.ms);
     object_release(&object);
 }
+
+Test(object, what_is_aged_or_lies_elsewhere_is_otherwise_the_same)
+{
+    struct key32 elsewhere = test_key(2);
+    struct object *object = test_object(1, 7, "tag", 100, 1000, 2000, 3000, NOW);
+    struct object *aged, *other;
+
+    object->plain_bytes = 5000; /* packed by us: told wrong, a client would get noise */
+    object->aged_epoch = 8;
+    aged = object_aged(object, mono_after(NOW, 400), 9);
+    other = object_rekeyed(object, &elsewhere);
+    cr_assert(aged->aged_epoch == 9 && other->aged_epoch == 8);
+    cr_assert(aged->fresh_until.ms == NOW.ms + 400 && other->fresh_until.ms == NOW.ms + 1000);
+    cr_assert(aged->stale_until.ms == NOW.ms + 1400 && aged->error_until.ms == NOW.ms + 2400);
+    cr_assert_eq(object_gone_at(aged).ms, object_gone_at(object).ms);
+    for (struct object **each = (struct object *[]){aged, other, NULL}; *each != NULL; each++) {
+        cr_assert((*each)->plain_bytes == 5000 && (*each)->epoch == 7 && (*each)->status == object->status);
+        cr_assert((*each)->blocks[0] == object->blocks[0] && (*each)->born.ms == object->born.ms);
+        cr_assert((*each)->tag_count == 1 && (*each)->tag_prints[0] == object->tag_prints[0]);
+        cr_assert_eq((*each)->footprint_bytes, object->footprint_bytes);
+    }
+    cr_assert_eq(memcmp(&other->key, &elsewhere, sizeof(elsewhere)), 0);
+    object_release(&object);
+    object_release(&aged);
+    object_release(&other);
+}

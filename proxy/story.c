@@ -78,6 +78,11 @@ bool story_is_quiet(const struct story *story)
            invalidator_asking(story->invalidator) == 0 && !limiter_is_settling(story->limiter);
 }
 
+bool story_is_settling(const struct story *story)
+{
+    return limiter_is_settling(story->limiter);
+}
+
 void story_stop(struct story *story)
 {
     flights_cancel(story->flights);

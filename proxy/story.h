@@ -45,6 +45,8 @@ void story_drain(struct story *story);
 bool story_is_quiet(const struct story *story);
 /* And the store was told of all that it could not be told at once. */
 bool story_is_recorded(const struct story *story);
+bool story_is_settling(
+    const struct story *story); /* the store is being told what requests do not hold any more */
 void story_stop(
     struct story *story); /* ends what is; turn the loop, so that the store hears of it, then free */
 void story_free(struct story *story); /* no exchange may be under way; the site closes in the next turn */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { MAX_LISTENERS = 32, TURN_MS = 1000, DRAIN_TURN_MS = 20 };
+enum { MAX_LISTENERS = 32, TURN_MS = 1000, DRAIN_TURN_MS = 20, LAST_WORDS_MS = 1000 };
 enum { DESCRIPTORS_OF_PROCESS = 24, DESCRIPTORS_OF_WORKER = 12 };
 
 struct worker {
@@ -97,11 +97,21 @@ static void set_up(struct worker *worker)
     settings_release(&worker->settings);
 }
 
+/* Of requests that were cut off, too: what they held is not to be lost to its lease. */
+static void tell_of_holds(struct worker *worker)
+{
+    struct mono_ms give_up_at = mono_after(loop_now(worker->loop), LAST_WORDS_MS);
+
+    while (story_is_settling(worker->story) && loop_now(worker->loop).ms < give_up_at.ms)
+        loop_turn(worker->loop, DRAIN_TURN_MS);
+}
+
 static void tear_down(struct worker *worker)
 {
     front_free(worker->front);
     story_stop(worker->story);
     loop_turn(worker->loop, 0); /* the store is told of locks given back */
+    tell_of_holds(worker);
     story_free(worker->story);
     loop_turn(worker->loop, 0); /* the pools close; a wake may still be on its way */
     loop_turn(worker->loop, 0); /* and so may names that the pools asked for */

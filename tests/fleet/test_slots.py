@@ -362,3 +362,16 @@ def test_a_limit_that_is_reset_by_hand_knows_again_who_runs(redis_fleet, gate):
     gate.opened.set()
     assert {each.result().status for each in asked} == {200}
     wait_nothing_held_of(redis_fleet, nodes[0], 3)
+
+
+def test_a_node_whose_patience_with_its_last_requests_ends_gives_back_their_slots(redis_fleet, gate):
+    nodes = redis_fleet.start(gate.url, [route()], SLOTS, drain_timeout="500ms")
+    connections = [nodes[0].connect() for _ in range(3)]
+    for connection in connections:
+        connection.send(request_bytes("GET", "/held", as_client("a")))
+    gate.upstream.wait_requests(3)
+    assert holds_in_redis(redis_fleet)
+    nodes[0].signal(signal.SIGTERM)
+    nodes[0].wait()
+    redis_fleet.remove(nodes[0])
+    wait_until(lambda: not holds_in_redis(redis_fleet), "the store was told with the last breath")

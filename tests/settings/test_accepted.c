@@ -109,6 +109,34 @@ Test(accepted, a_limit_and_a_cache_have_every_default)
     settings_release(&s);
 }
 
+Test(accepted, what_is_held_has_a_lease_and_nothing_else_has)
+{
+    struct settings *s = accepted(
+        "limits:\n"
+        "  a: {key: ip, algorithm: concurrency, max: 10}\n"
+        "  b: {key: ip, algorithm: concurrency, max: 1000000, lease: 1h, cost: {header: x-cost}}\n"
+        "  c: {key: ip, rate: 100/m, cost: {response_header: X-Cost, reserve: 10}}\n"
+        "  d: {key: ip, rate: 100/m, lease: 5s, cost: {response_header: x-cost, reserve: 10, default: "
+        "0, max: 50}}\n"
+        "  e: {key: ip, rate: 100/m}\n" UPSTREAM
+        "routes: [{match: /**, upstream: api, limits: [{limit: c, cost: 3}]}]\n");
+    static const int64_t leases_us[] = {60000000, 3600000000, 60000000, 5000000, 0};
+
+    for (size_t i = 0; i < sizeof leases_us / sizeof *leases_us; i++)
+        cr_expect_eq(s->limits[i].terms.lease_us, leases_us[i], "%s", s->limits[i].name);
+    cr_expect_eq(limit_capacity(&s->limits[1].terms), 1000000);
+    cr_expect_eq(limit_period_us(&s->limits[1].terms), 0, "it counts over no time");
+    cr_expect_eq(s->limits[1].terms.tick_us, 1);
+    cr_expect(slice_eq(s->limits[2].cost_rule.name, SLICE("x-cost")), "names are without case");
+    cr_expect_eq(s->limits[2].cost, 10, "that much must be left");
+    cr_expect_eq(s->limits[2].cost_rule.unstated, 10);
+    cr_expect_eq(s->limits[3].cost_rule.unstated, 0);
+    cr_expect_eq(s->limits[3].cost_rule.max, 50);
+    cr_expect_eq(s->routes[0].limits[0].cost, 3);
+    cr_expect_eq(s->routes[0].limits[0].cost_rule.source, COST_FIXED);
+    settings_release(&s);
+}
+
 Test(accepted, each_algorithm_takes_the_rates_that_it_can_decide)
 {
     struct settings *s = accepted("limits:\n"

@@ -1,5 +1,5 @@
 /* Store memory, by several workers at once, each with a loop of its own: a limit admits exactly what it
- * allows, a key is loaded by one at a time, everybody who waits is woken, and what was invalidated is not
+ * allows, at a time too, a key is loaded by one at a time, everybody who waits is woken, and what was invalidated is not
  * served to a lookup that starts afterwards.
  */
 #include "clock.h"
@@ -120,6 +120,55 @@ static void go_on_from_reports(struct worker *worker)
         worker->answers = 0;
         store_admit(worker->store, &tuple, 1, on_heard_admit, worker);
         turn_until(worker, NULL, &worker->answers, 1);
+    }
+}
+
+/* ---- slots ---- */
+
+enum { SLOTS = 3, SLOT_ROUNDS = 3000 };
+
+static struct limit_rule slots = {
+    .name = (char[]){"slots"},
+    .terms = {
+        .algorithm = LIMIT_CONCURRENCY, .limit = SLOTS, .tick_us = 1, .lease_us = 60 * INT64_C(1000000)}};
+static _Atomic int slots_in_use;
+static _Atomic long slots_total;
+
+static void on_settled(void *arg, enum fault fault, const bool *was_held, size_t count)
+{
+    struct worker *worker = arg;
+
+    MUST(fault == FAULT_NONE && count == 1 && was_held[0]);
+    worker->answers++;
+}
+
+static void settle_slot(struct worker *worker, const struct limit_charge *slot, int64_t charged)
+{
+    struct hold_settlement settlement = {*slot, charged};
+
+    worker->answers = 0;
+    store_settle(worker->store, &settlement, 1, on_settled, worker);
+    turn_until(worker, NULL, &worker->answers, 1);
+}
+
+/* All number their tokens alike; each slot that was given is in use by one, and is there to be renewed and given back. */
+static void share_slots(struct worker *worker)
+{
+    struct limit_charge slot = {.rule = &slots, .terms = &slots.terms, .cost = 1, .takes_hold = true};
+    struct admit_tuple tuple = {&slot, 1, 1};
+
+    for (slot.first_hold = 1; slot.first_hold <= SLOT_ROUNDS; slot.first_hold++) {
+        worker->admitted = 0;
+        worker->answers = 0;
+        store_admit(worker->store, &tuple, 1, on_admit, worker);
+        turn_until(worker, NULL, &worker->answers, 1);
+        if (worker->admitted == 0)
+            continue;
+        MUST(atomic_fetch_add(&slots_in_use, 1) < SLOTS);
+        atomic_fetch_add(&slots_total, 1);
+        settle_slot(worker, &slot, SETTLE_RENEW);
+        atomic_fetch_sub(&slots_in_use, 1);
+        settle_slot(worker, &slot, 0);
     }
 }
 
@@ -302,6 +351,7 @@ static void *run(void *arg)
     pthread_barrier_wait(&together);
     use_up_limits(worker);
     go_on_from_reports(worker);
+    share_slots(worker);
     pthread_barrier_wait(&together);
     wait_for_one(worker);
     load_in_turns(worker);
@@ -334,6 +384,7 @@ int main(void)
            atomic_load(&finds_total), atomic_load(&invalidated_total));
     MUST(atomic_load(&admitted_total) == LIMIT);
     MUST(atomic_load(&heard_admitted) == LIMIT / 2);
+    MUST(atomic_load(&slots_total) >= SLOT_ROUNDS);
     MUST(atomic_load(&waits_total) >= WORKERS - 1);
     MUST(atomic_load(&finds_total) > 0);
     pthread_barrier_destroy(&together);

@@ -244,6 +244,7 @@ static void take_signals(struct server *server)
     sigaddset(&server->signals, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &server->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log or journal at the limit of its size is a full disk, not our end */
 }
 
 /* ---- life ---- */

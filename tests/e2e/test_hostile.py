@@ -133,6 +133,19 @@ def test_clients_cannot_take_the_descriptors_that_upstreams_need(memory_fleet, s
     assert "client.max_connections is 10000" in node.stderr
 
 
+def test_logs_at_the_limit_of_their_size_end_no_process(memory_fleet, scripted, tmp_path):
+    """Whoever can make Weir write much must not be able to end it by that."""
+    upstream = scripted(repeats_the_request, each=True)
+    configuration = memory_fleet.configuration(upstream.url, [{"match": "/**"}], log={"access": str(tmp_path / "access.log")})
+    node = Node(memory_fleet.folder, "limited", configuration, before=["prlimit", "--fsize=1024"])
+    memory_fleet.nodes.append(node)
+    for index in range(20):
+        assert node.reload()
+        assert node.get(f"/{index}").status == 200
+    for full in (node.stderr_path, tmp_path / "access.log"):
+        wait_until(lambda full=full: full.stat().st_size == 1024, "the limit is reached")
+
+
 def changes_when_told(talk, request):
     """A resource with a state, which a PUT changes when `talk.upstream.may_change` is set, and answers as `talk.upstream.ending` says."""
     upstream = talk.upstream

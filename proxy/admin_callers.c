@@ -230,8 +230,9 @@ static void on_standing(void *arg, enum fault fault, const struct admit_answer *
     json_object_object_add(object, "available", json_object_new_int64(state->available));
     json_object_object_add(object, "reset_ms", json_object_new_int64(milliseconds_up(state->reset_us)));
     json_object_object_add(object, "retry_after_ms",
-                           state->never ? NULL
-                                        : json_object_new_int64(milliseconds_up(state->retry_after_us)));
+                           state->never || state->is_unforeseen
+                               ? NULL /* whenever somebody gives back, if ever */
+                               : json_object_new_int64(milliseconds_up(state->retry_after_us)));
     answer_json(caller->request->client, object);
 }
 

@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A turn sees two configurations when a reload falls into it, and one otherwise. */
-enum { SITES_PER_TURN = 4 };
-
 /* The requests of one turn (or those of a turn that must be decided locally), on their way through one store.
  */
 struct limit_batch {
@@ -27,8 +24,9 @@ struct limit_batch {
     int64_t asked_us;
     uint64_t corrections; /* of the store, when it was asked */
     bool is_fallback;
-    struct site *sites[SITES_PER_TURN]; /* whose rules the charges point to */
-    size_t site_count;
+    struct site **
+        sites; /* whose rules the charges point to: few, but who waits in line may have come many reloads ago */
+    size_t site_count, site_room;
 };
 
 struct limiter {
@@ -67,9 +65,11 @@ static struct limit_batch *batch_new(struct limiter *limiter, struct link *reque
 
         batch->room += 1 + request->charge_count; /* each may be in shadow */
         batch->charge_room += request->charge_count;
+        batch->site_room++; /* each may be of its own */
     }
     batch->tuples = must_alloc((batch->room + 1) * sizeof(*batch->tuples));
     batch->charges = must_alloc((batch->charge_room + 1) * sizeof(*batch->charges));
+    batch->sites = must_alloc(batch->site_room * sizeof(struct site *));
     list_append(&limiter->batches, &batch->link);
     return batch;
 }
@@ -118,7 +118,7 @@ static void hold_site(struct limit_batch *batch, struct site *site)
     for (size_t i = 0; i < batch->site_count; i++)
         if (batch->sites[i] == site)
             return;
-    CHECK(batch->site_count < SITES_PER_TURN);
+    CHECK(batch->site_count < batch->site_room);
     batch->sites[batch->site_count++] = site_hold(site);
 }
 
@@ -255,6 +255,7 @@ static void batch_free(struct limit_batch *batch)
     list_leave(&batch->link);
     for (size_t i = 0; i < batch->site_count; i++)
         site_release(&batch->sites[i]);
+    free(batch->sites);
     free(batch->tuples);
     free(batch->charges);
     free(batch);

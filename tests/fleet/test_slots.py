@@ -120,6 +120,7 @@ def test_how_many_run_at_a_time_is_the_plans_to_say(fleet, gate):
     assert [node.get("/probe", as_client("a")).status for node in nodes] == [429, 429], "what is held stays held"
     state = json.loads(nodes[0].admin("GET", "/api/limits/slots/a").body)
     assert (state["algorithm"], state["plan"], state["quota"], state["available"]) == ("concurrency", "pro", 5, 0)
+    assert state["retry_after_ms"] is None, "nobody knows when a slot will be free"
     assert json.loads(nodes[0].admin("DELETE", "/api/limits/slots/a").body)["was_used"]
     wait_until(lambda: all(left(node.get("/probe", as_client("a"))) == 4 for node in nodes), "a reset frees all slots")
     gate.opened.set()

@@ -143,6 +143,20 @@ def test_the_end_of_the_node_ends_the_wait(fleet, counted):
     fleet.remove(nodes[0])
 
 
+def test_who_waits_since_many_reloads_is_told_with_all_others(fleet, counted):
+    """Each waits by the rules that it came under. At the end of the node all of them are decided in one turn."""
+    node = start(fleet, counted, {"client": limit("1/30s", "1m")}, count=1, workers=1)[0]
+    assert node.get("/", as_client("k")).status == 200
+    waiting = []
+    for at in range(1, 9):
+        waiting.append(Background(lambda: node.get("/", as_client("k"))))
+        wait_until(lambda at=at: node.metric("weir_limit_waiting", limit="client") == at, "it waits")
+        assert node.reload({**node.configuration, "limits": {"client": limit(f"1/{30 + at}s", "1m")}})
+    assert node.stop() == 0
+    assert [each.result().status for each in waiting] == [429] * 8
+    fleet.remove(node)
+
+
 def test_a_load_that_cannot_be_paid_yet_waits_outside_of_the_lock(fleet, scripted):
     """counts: misses. A client that has to wait for its next unit holds nothing meanwhile: another one loads at once, and both are served."""
     gate = threading.Event()

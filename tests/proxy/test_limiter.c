@@ -808,3 +808,30 @@ Test(limiter, the_rules_of_a_question_live_until_it_is_answered)
     fake_tell_admit(question(0), FAULT_NONE, &(struct admit_answer){0, &state});
     stop();
 }
+
+/* Who waits for its turn asks by the rules that it came under, however many reloads ago. */
+Test(limiter, the_rules_of_many_reloads_are_asked_about_in_one_turn)
+{
+    enum { RELOADS = 12 };
+    struct site *sites[RELOADS];
+    struct asker askers[RELOADS] = {0};
+    struct limit_state state = EXHAUSTED;
+    struct admit_answer answers[RELOADS];
+
+    start();
+    for (size_t i = 0; i < RELOADS; i++) {
+        sites[i] = site;
+        ask_as(&askers[i], 'a');
+        site = test_site_new(loop);
+    }
+    loop_turn(loop, 0);
+    cr_assert_eq(question(0)->count, RELOADS, "each by its own rule");
+    for (size_t i = 0; i < RELOADS; i++) {
+        site_release(&sites[i]);
+        answers[i] = (struct admit_answer){0, &state};
+    }
+    fake_tell_admit(question(0), FAULT_NONE, answers);
+    for (size_t i = 0; i < RELOADS; i++)
+        cr_assert_eq(askers[i].request.ruling, RULING_REFUSED);
+    stop();
+}

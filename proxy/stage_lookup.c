@@ -336,7 +336,7 @@ static bool use_near(struct exchange *exchange)
         deliver_copy(exchange, object);
         return true;
     }
-    if (is_servable && !exchange->wish.control.only_if_cached) {
+    if (is_servable && !exchange->wish.control.only_if_cached && !is_head(exchange)) {
         renew(exchange, object);
         return true;
     }
@@ -425,8 +425,9 @@ void look_for_copy(struct exchange *exchange, look_done *done)
 static void on_copy(struct exchange *exchange, struct object *copy)
 {
     int64_t now = now_ms(exchange);
+    bool is_servable = copy != NULL && now < copy->stale_until.ms && may_have(exchange, copy);
 
-    if (copy != NULL && now < copy->stale_until.ms && may_have(exchange, copy) && suits(exchange, copy)) {
+    if (is_servable && suits(exchange, copy)) {
         if (now >= copy->fresh_until.ms)
             flight_refresh(exchange->story->flights, plan_of(exchange));
         deliver_copy(exchange, copy);
@@ -436,7 +437,7 @@ static void on_copy(struct exchange *exchange, struct object *copy)
     if (exchange->wish.control.only_if_cached)
         refuse(exchange, 504, "only_if_cached", "Nothing is stored that this request would take.");
     else
-        go_alone(exchange, FORWARD_MISS, NULL);
+        go_alone(exchange, is_servable ? FORWARD_REQUEST : FORWARD_MISS, NULL);
 }
 
 /* ---- a part of what is not near ---- */

@@ -138,6 +138,32 @@ def test_head_is_answered_from_what_get_loaded(fleet, upstream):
     assert upstream.calls("GET /size/12345") == 1
 
 
+@pytest.mark.parametrize("wish", ["max-age=0", "no-cache", "min-fresh=7200"])
+def test_head_that_takes_nothing_stored_waits_for_no_body(fleet, scripted, wish):
+    """It is passed on as HEAD: a body, which may take long or break off, is nothing to who asked for none."""
+
+    def answer(talk, request):
+        fields = {"Cache-Control": "max-age=3600", "ETag": '"a"'}
+        if request.method == "HEAD":
+            talk.answer(200, fields, length=1000)
+        elif len(talk.upstream.requests) == 1:
+            talk.answer(200, fields, b"x" * 1000)
+        else:
+            talk.answer(200, fields, b"x" * 10, length=1000)
+            talk.wait_closed()
+
+    upstream = scripted(answer, each=True)
+    nodes = fleet.start(upstream.url, [{"match": "/**", "cache": {}}])
+    nodes[0].get("/")
+    for node in nodes:
+        wait_hit(node, "/")
+        with node.connect() as client:
+            head = client.ask("HEAD", "/", {"Cache-Control": wish})
+            assert (head.status, head["content-length"], head["cache-status"]) == (200, "1000", "weir; fwd=request; fwd-status=200")
+            assert client.ask("GET", "/")["x-cache"] == "HIT", "and its connection serves on"
+    assert [request.method for request in upstream.requests] == ["GET"] + ["HEAD"] * len(nodes)
+
+
 def test_large_and_chunked_bodies_are_kept_whole(fleet, upstream):
     nodes = fleet.start(upstream.url, EVERYTHING)
     pattern = (b"abcdefghijklmnopqrstuvwxyz" * 115386)[:3000000]

@@ -61,22 +61,20 @@ MODULES = {
         "respond": ["respond"],
     },
     SERVICES: {
-        "limiter": ["limiter", "refusals", "holdings"],
+        "limiter": ["limiter", "limit_request", "limit_batch", "refusals", "holdings"],
         "planner": ["planner"],
-        "cache": ["cache", "cache_*"],
         "flight": ["flight", "flight_tell", "flight_load", "flight_pay", "flight_parts", "plan", "load_answer", "variant", "part", "compressor"],
         "stream": ["stream"],
         "waits": ["waits"],
         "invalidator": ["invalidator"],
-        "upstream": ["upstream"],
         "site": ["site"],
         "principals": ["principals"],
     },
     STORY: {
-        "story": ["story", "exchange", "stage_*", "refresh", "aftermath"],
+        "story": ["story", "exchange", "stage_*", "aftermath"],
     },
     PROCESS: {
-        "process": ["main", "commands", "command", "command_*", "errand", "caller_key", "limit_gauges", "server", "worker", "listener", "listener_*", "reload", "admin", "admin_*"],
+        "process": ["main", "commands", "command", "command_*", "errand", "caller_key", "limit_gauges", "server", "worker", "listener", "admin", "admin_*"],
     },
 }
 

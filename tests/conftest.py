@@ -26,6 +26,14 @@ def upstream(tmp_path):
     demo.kill()
 
 
+@pytest.fixture(scope="module")
+def quick_upstream(tmp_path_factory):
+    """The demo upstream without its delays, one for all tests of a file."""
+    demo = weir.Demo(tmp_path_factory.mktemp("upstream"), product_ms=0, report_ms=0)
+    yield demo
+    demo.kill()
+
+
 @pytest.fixture
 def scripted():
     """scripted(script, each=False): an upstream that does just that; see wire.Scripted."""

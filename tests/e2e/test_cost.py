@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from weir import Demo, Fleet, Redis, together
+from weir import together
 
 LIMITS = {
     "header": {"cost": {"header": "X-Cost", "default": 2, "max": 50}},
@@ -23,26 +23,10 @@ ROUTES = [{"match": f"/{name}", "rewrite": "/echo", "limits": [name]} for name i
 ]
 
 
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory):
-    demo = Demo(tmp_path_factory.mktemp("upstream"), product_ms=0, report_ms=0)
-    yield demo
-    demo.kill()
-
-
-@pytest.fixture(params=["memory", "redis"])
-def nodes(request, upstream, tmp_path):
-    redis = Redis(tmp_path) if request.param == "redis" else None
-    fleet = Fleet(tmp_path, redis)
-    try:
-        limits = {name: {"key": "header:x-api-key", "rate": "1000/30d", **limit} for name, limit in LIMITS.items()}
-        yield fleet.start(upstream.url, ROUTES, limits)
-        fleet.close()
-    finally:
-        for node in fleet.nodes + fleet.removed:
-            node.close()
-        if redis:
-            redis.close()
+@pytest.fixture
+def nodes(fleet, quick_upstream):
+    limits = {name: {"key": "header:x-api-key", "rate": "1000/30d", **limit} for name, limit in LIMITS.items()}
+    return fleet.start(quick_upstream.url, ROUTES, limits)
 
 
 @pytest.fixture
@@ -123,11 +107,11 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("text", UNREADABLE)
-def test_what_cannot_be_read_gets_past_no_charge(nodes, upstream, text):
-    before = upstream.calls("POST /echo")
+def test_what_cannot_be_read_gets_past_no_charge(nodes, quick_upstream, text):
+    before = quick_upstream.calls("POST /echo")
     problem = refusal(nodes, "/json", body=text)
     assert problem["code"] == "bad_cost" and problem["detail"].startswith("The body must be JSON of at most 32 levels"), problem
-    assert upstream.calls("POST /echo") == before
+    assert quick_upstream.calls("POST /echo") == before
 
 
 def test_a_body_above_max_body_is_not_read(nodes, spent):

@@ -4,28 +4,9 @@ import json
 
 import pytest
 
-from weir import Demo, Fleet, Redis, wait_until
+from weir import wait_until
 
 KEY = {"x-api-key": "k"}
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory):
-    demo = Demo(tmp_path_factory.mktemp("upstream"), product_ms=0, report_ms=0)
-    yield demo
-    demo.kill()
-
-
-@pytest.fixture
-def fleet(tmp_path):
-    fleet = Fleet(tmp_path, Redis(tmp_path))
-    try:
-        yield fleet
-        fleet.close()
-    finally:
-        for node in fleet.nodes + fleet.removed:
-            node.close()
-        fleet.redis.close()
 
 
 def limits(rate):
@@ -40,13 +21,13 @@ def scripts_run(redis):
     return int(line.split("calls=")[1].split(",")[0])
 
 
-def test_who_keeps_trying_is_refused_without_the_store(fleet, upstream):
-    node, other = fleet.start(upstream.url, ROUTES, limits("5/30d"))
+def test_who_keeps_trying_is_refused_without_the_store(redis_fleet, quick_upstream):
+    node, other = redis_fleet.start(quick_upstream.url, ROUTES, limits("5/30d"))
     with node.connect() as client:
         assert [client.ask("GET", "/", KEY).status for _ in range(6)] == [200] * 5 + [429]
-        before = scripts_run(fleet.redis)
+        before = scripts_run(redis_fleet.redis)
         answers = [client.ask("GET", "/", KEY) for _ in range(400)]
-        assert scripts_run(fleet.redis) - before < 200
+        assert scripts_run(redis_fleet.redis) - before < 200
     waits = []
     for answer in answers:
         problem = json.loads(answer.body)
@@ -64,8 +45,8 @@ def test_who_keeps_trying_is_refused_without_the_store(fleet, upstream):
     assert node.get("/", {"x-api-key": "another"}).status == 200
 
 
-def test_a_reload_that_raises_the_limit_holds_at_once(fleet, upstream):
-    node, _ = fleet.start(upstream.url, ROUTES, limits("2/30d"))
+def test_a_reload_that_raises_the_limit_holds_at_once(redis_fleet, quick_upstream):
+    node, _ = redis_fleet.start(quick_upstream.url, ROUTES, limits("2/30d"))
     for more in (3, 4, 5):
         while node.get("/", KEY).status == 200:
             pass
@@ -74,17 +55,17 @@ def test_a_reload_that_raises_the_limit_holds_at_once(fleet, upstream):
         assert node.get("/", KEY).status == 200
 
 
-def test_what_another_resets_is_noticed(fleet, upstream):
-    node, _ = fleet.start(upstream.url, ROUTES, limits("2/30d"))
+def test_what_another_resets_is_noticed(redis_fleet, quick_upstream):
+    node, _ = redis_fleet.start(quick_upstream.url, ROUTES, limits("2/30d"))
     while node.get("/", KEY).status == 200:
         pass
-    fleet.redis.command("FLUSHALL")
+    redis_fleet.redis.command("FLUSHALL")
     wait_until(lambda: node.get("/", KEY).status == 200, "the store is asked again")
 
 
-def test_a_window_that_turns_lets_pass_what_it_should(fleet, upstream):
+def test_a_window_that_turns_lets_pass_what_it_should(redis_fleet, quick_upstream):
     """Asking without pause over many windows, from two nodes, gets all that a limit gives, as one that asks the store each time."""
-    nodes = fleet.start(upstream.url, ROUTES, limits("4/200ms"))
+    nodes = redis_fleet.start(quick_upstream.url, ROUTES, limits("4/200ms"))
     with nodes[0].connect() as first, nodes[1].connect() as second:
         admitted = asked = 0
         while admitted < 40:

@@ -6,37 +6,16 @@ import socket
 
 import pytest
 
-from weir import Demo, Fleet, Node, Redis
+from weir import Node
 from wire import Connection
 
 RATE = "2/30d"
 
 
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory):
-    demo = Demo(tmp_path_factory.mktemp("upstream"), product_ms=0, report_ms=0)
-    yield demo
-    demo.kill()
-
-
-@pytest.fixture(params=["memory", "redis"])
-def fleet(request, tmp_path):
-    redis = Redis(tmp_path) if request.param == "redis" else None
-    fleet = Fleet(tmp_path, redis)
-    try:
-        yield fleet
-        fleet.close()
-    finally:
-        for node in fleet.nodes + fleet.removed:
-            node.close()
-        if redis:
-            redis.close()
-
-
-def start(fleet, upstream, limits, match="/**", **more):
+def start(fleet, quick_upstream, limits, match="/**", **more):
     """Nodes whose one route has all these limits."""
     routes = [{"match": match, "rewrite": "/healthz", "limits": list(limits)}]
-    return fleet.start(upstream.url, routes, {name: {"rate": RATE, **limit} for name, limit in limits.items()}, **more)
+    return fleet.start(quick_upstream.url, routes, {name: {"rate": RATE, **limit} for name, limit in limits.items()}, **more)
 
 
 def statuses(nodes, asks):
@@ -65,15 +44,15 @@ CALLERS = {
 
 
 @pytest.mark.parametrize("form", CALLERS)
-def test_one_caller_is_one_however_it_is_spelled(fleet, upstream, form):
+def test_one_caller_is_one_however_it_is_spelled(fleet, quick_upstream, form):
     key, spellings, other = CALLERS[form]
-    nodes = start(fleet, upstream, {"mine": {"key": key, "missing": "reject"}}, "/items/{id}" if form == "path" else "/**")
+    nodes = start(fleet, quick_upstream, {"mine": {"key": key, "missing": "reject"}}, "/items/{id}" if form == "path" else "/**")
     assert statuses(nodes, spellings) == [200, 200, 429]
     assert statuses(nodes, [other]) == [200]
 
 
-def test_routes_have_budgets_of_their_own(fleet, upstream):
-    nodes = fleet.start(upstream.url, [
+def test_routes_have_budgets_of_their_own(fleet, quick_upstream):
+    nodes = fleet.start(quick_upstream.url, [
         {"match": "GET /a/{id}", "rewrite": "/healthz", "limits": ["each"]},
         {"match": "GET /b/{id}", "rewrite": "/healthz", "limits": ["each"]},
         {"match": "GET /b/{id}/c", "rewrite": "/healthz", "limits": ["each"], "host": "api.test"},
@@ -94,9 +73,9 @@ LACKING = [("/items/x", {}), ("/items/x?q=", {"x-api-key": "a"}), ("/items/x?q=1
     ("reject", [401, 401, 401, 401]),
     ("skip", [200, 200, 200, 200]),
 ])
-def test_a_list_that_lacks_a_part_is_missing(fleet, upstream, missing, expected):
+def test_a_list_that_lacks_a_part_is_missing(fleet, quick_upstream, missing, expected):
     limits = {"pair": {"key": ["header:x-api-key", "query:q", "path:id"], "missing": missing}}
-    nodes = start(fleet, upstream, limits, "/items/{id}")
+    nodes = start(fleet, quick_upstream, limits, "/items/{id}")
     assert statuses(nodes, LACKING) == expected
     whole = ("/items/x?q=1", {"x-api-key": "a"})
     assert statuses(nodes, [whole] * 3) == [200, 200, 429]
@@ -106,26 +85,26 @@ def test_a_list_that_lacks_a_part_is_missing(fleet, upstream, missing, expected)
         assert (problem["code"], problem["limit"], "retry-after" in answer) == ("key_required", "pair", False)
 
 
-def test_no_value_passes_for_the_border_of_two(fleet, upstream):
-    nodes = start(fleet, upstream, {"pair": {"key": ["query:a", "query:b"]}})
+def test_no_value_passes_for_the_border_of_two(fleet, quick_upstream):
+    nodes = start(fleet, quick_upstream, {"pair": {"key": ["query:a", "query:b"]}})
     for a, b in (("1", "1:1"), ("1:1", "1"), ("11", ":1"), ("", "11:1")):
         assert statuses(nodes, [(f"/?a={a}&b={b}", {})] * 3) == [200, 200, 429], (a, b)
 
 
-def test_a_value_longer_than_most_is_counted_whole(fleet, upstream):
-    nodes = start(fleet, upstream, {"mine": {"key": "header:x-api-key"}})
+def test_a_value_longer_than_most_is_counted_whole(fleet, quick_upstream):
+    nodes = start(fleet, quick_upstream, {"mine": {"key": "header:x-api-key"}})
     long = "k" * 20000
     assert statuses(nodes, [("/", {"x-api-key": long + "a"})] * 3) == [200, 200, 429]
     assert statuses(nodes, [("/", {"x-api-key": long + "b"})]) == [200]
 
 
-def test_the_name_of_a_header_may_be_as_long_as_one_can_be(fleet, upstream):
+def test_the_name_of_a_header_may_be_as_long_as_one_can_be(fleet, quick_upstream):
     name = "x-" + "n" * 126
-    nodes = start(fleet, upstream, {"mine": {"key": f"header:{name}"}})
+    nodes = start(fleet, quick_upstream, {"mine": {"key": f"header:{name}"}})
     assert statuses(nodes, [("/", {name: "a"})] * 3) == [200, 200, 429]
 
 
-def test_principals_are_computed_by_the_documented_formula(upstream, tmp_path):
+def test_principals_are_computed_by_the_documented_formula(redis_fleet, quick_upstream):
     keys = {
         "header": "header:X-Api-Key", "query": "query:api_key", "cookie": "cookie:session", "path": "path:id", "ip": "ip", "host": "host",
         "route": "route", "global": "global", "list": ["header:x-api-key", "path:id"],
@@ -139,22 +118,14 @@ def test_principals_are_computed_by_the_documented_formula(upstream, tmp_path):
         "list": principal("header:x-api-key,path:id", "6:geheim3:4/2"), "fallback": principal("ip", "127.0.0.1"),
         "shared": principal("header:x-none,ip", ""),
     }
-    redis = Redis(tmp_path)
-    fleet = Fleet(tmp_path, redis)
-    try:
-        nodes = start(fleet, upstream, limits, "GET /items/{id}", count=1)
-        ask = ("/items/4%2F2?api_key=%C3%A4%20b", {"X-Api-Key": "geheim", "Cookie": "session=s1"}, "api.test:8080")
-        assert statuses(nodes, [ask]) == [200]
-        kept = {key.decode() for key in redis.keys() if key.startswith(b"weir:l:")}
-        assert kept == {f"weir:l:{{{digest}}}:{name}" for name, digest in expected.items()}
-        dump = redis.dump()
-        for secret in (b"geheim", b"s1", b"127.0.0.1"):
-            assert secret not in dump
-        fleet.close()
-    finally:
-        for node in fleet.nodes:
-            node.close()
-        redis.close()
+    nodes = start(redis_fleet, quick_upstream, limits, "GET /items/{id}", count=1)
+    ask = ("/items/4%2F2?api_key=%C3%A4%20b", {"X-Api-Key": "geheim", "Cookie": "session=s1"}, "api.test:8080")
+    assert statuses(nodes, [ask]) == [200]
+    kept = {key.decode() for key in redis_fleet.redis.keys() if key.startswith(b"weir:l:")}
+    assert kept == {f"weir:l:{{{digest}}}:{name}" for name, digest in expected.items()}
+    dump = redis_fleet.redis.dump()
+    for secret in (b"geheim", b"s1", b"127.0.0.1"):
+        assert secret not in dump
 
 
 # ---- addresses ----
@@ -168,14 +139,14 @@ class DualNode(Node):
 
 
 @pytest.fixture
-def node(upstream, tmp_path):
+def node(quick_upstream, tmp_path):
     limits = {
         "address": {"key": "ip", "rate": RATE},
         "narrow": {"key": "ip", "rate": RATE, "ipv6_prefix": 128},
         "wide": {"key": "ip", "rate": RATE, "ipv6_prefix": 48},
     }
     node = DualNode(tmp_path, "node", {
-        "workers": 2, "upstreams": {"api": {"servers": [upstream.url]}}, "limits": limits,
+        "workers": 2, "upstreams": {"api": {"servers": [quick_upstream.url]}}, "limits": limits,
         "trusted_proxies": ["127.0.0.1", "::1", "10.0.0.0/8", "fd00::/8"],
         "routes": [{"match": f"/{name}", "upstream": "api", "rewrite": "/healthz", "limits": [name]} for name in limits],
     })
@@ -249,9 +220,9 @@ def test_without_forwarding_fields_the_peers_count_apart(node):
     assert ask_from(node, socket.AF_INET, *xff(" , ")) == 429
 
 
-def test_a_direct_client_may_say_what_it_likes(upstream, tmp_path):
+def test_a_direct_client_may_say_what_it_likes(quick_upstream, tmp_path):
     node = DualNode(tmp_path, "node", {
-        "upstreams": {"api": {"servers": [upstream.url]}}, "limits": {"address": {"key": "ip", "rate": RATE}}, "trusted_proxies": ["10.0.0.0/8"],
+        "upstreams": {"api": {"servers": [quick_upstream.url]}}, "limits": {"address": {"key": "ip", "rate": RATE}}, "trusted_proxies": ["10.0.0.0/8"],
         "routes": [{"match": "/address", "upstream": "api", "rewrite": "/healthz", "limits": ["address"]}],
     })
     try:

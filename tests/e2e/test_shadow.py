@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir import Demo, Fleet, Redis, wait_until
+from weir import wait_until
 
 LIMITS = {
     "real": {"rate": "6/30d"},
@@ -10,27 +10,6 @@ LIMITS = {
     "tried_too": {"rate": "4/30d", "mode": "shadow", "cost": 2},
     "strict": {"rate": "3/30d", "mode": "shadow", "missing": "reject", "cost": {"header": "x-cost", "max": 3}},
 }
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory):
-    demo = Demo(tmp_path_factory.mktemp("upstream"), product_ms=0, report_ms=0)
-    yield demo
-    demo.kill()
-
-
-@pytest.fixture(params=["memory", "redis"])
-def fleet(request, tmp_path):
-    redis = Redis(tmp_path) if request.param == "redis" else None
-    fleet = Fleet(tmp_path, redis)
-    try:
-        yield fleet
-        fleet.close()
-    finally:
-        for node in fleet.nodes + fleet.removed:
-            node.close()
-        if redis:
-            redis.close()
 
 
 def limits(**changes):
@@ -57,8 +36,8 @@ def ask(nodes, target, count, fields=(("x-api-key", "k"),)):
     return [nodes[i % len(nodes)].get(target, fields) for i in range(count)]
 
 
-def test_it_shows_in_figures_alone(fleet, upstream):
-    nodes = fleet.start(upstream.url, ROUTES, limits())
+def test_it_shows_in_figures_alone(fleet, quick_upstream):
+    nodes = fleet.start(quick_upstream.url, ROUTES, limits())
     answers = ask(nodes, "/both", 8)
     assert [answer.status for answer in answers] == [200] * 6 + [429] * 2
     for answer in answers:
@@ -70,16 +49,16 @@ def test_it_shows_in_figures_alone(fleet, upstream):
     assert outcomes(fleet, "tried_too") == {"admitted": 2, "shadow_refused": 4}
 
 
-def test_alone_it_lets_all_pass_without_a_field(fleet, upstream):
-    nodes = fleet.start(upstream.url, ROUTES, limits())
+def test_alone_it_lets_all_pass_without_a_field(fleet, quick_upstream):
+    nodes = fleet.start(quick_upstream.url, ROUTES, limits())
     for answer in ask(nodes, "/alone", 5):
         assert answer.status == 200
         assert not [name for name, _ in answer.fields if "ratelimit" in name or name == "retry-after"]
     assert outcomes(fleet, "tried") == {"admitted": 3, "shadow_refused": 2}
 
 
-def test_it_objects_to_no_key_and_no_cost(fleet, upstream):
-    nodes = fleet.start(upstream.url, ROUTES, limits())
+def test_it_objects_to_no_key_and_no_cost(fleet, quick_upstream):
+    nodes = fleet.start(quick_upstream.url, ROUTES, limits())
     assert [answer.status for answer in ask(nodes, "/strict", 2, ())] == [200, 200]
     key = ("x-api-key", "k")
     assert [answer.status for answer in ask(nodes, "/strict", 2, (key, ("x-cost", "4")))] == [200, 200]
@@ -87,28 +66,19 @@ def test_it_objects_to_no_key_and_no_cost(fleet, upstream):
     assert outcomes(fleet, "strict") == {"shadow_refused": 5, "admitted": 1}
 
 
-def test_enforced_by_a_reload_it_goes_on_from_what_it_counted(fleet, upstream):
-    nodes = fleet.start(upstream.url, ROUTES, limits())
+def test_enforced_by_a_reload_it_goes_on_from_what_it_counted(fleet, quick_upstream):
+    nodes = fleet.start(quick_upstream.url, ROUTES, limits())
     ask(nodes, "/alone", 2)
     for node in fleet.nodes:
         assert node.reload({**node.configuration, "limits": limits(tried={"mode": "enforce"})})
     assert [answer.status for answer in ask(nodes, "/alone", 3)] == [200, 429, 429]
 
 
-def test_without_the_store_it_refuses_nothing_either(upstream, tmp_path):
-    redis = Redis(tmp_path)
-    fleet = Fleet(tmp_path, redis)
-    try:
-        fleet.start(upstream.url, ROUTES, limits(tried={"on_store_failure": "closed"}), count=1)
-        redis.kill()
-        wait_until(lambda: fleet.nodes[0].metric("weir_store_up") == 0, "the store is missed")
-        assert [answer.status for answer in ask(fleet.nodes, "/alone", 4)] == [200] * 4
-        assert [answer.status for answer in ask(fleet.nodes, "/both", 7)] == [200] * 6 + [429]
-        assert outcomes(fleet, "tried") == {"shadow_refused": 4 + 7}
-        assert outcomes(fleet, "tried_too") == {"admitted": 2, "shadow_refused": 4, "decided_locally": 6}
-        redis.start()
-        fleet.close()
-    finally:
-        for node in fleet.nodes:
-            node.close()
-        redis.close()
+def test_without_the_store_it_refuses_nothing_either(redis_fleet, quick_upstream):
+    redis_fleet.start(quick_upstream.url, ROUTES, limits(tried={"on_store_failure": "closed"}), count=1)
+    redis_fleet.redis.kill()
+    wait_until(lambda: redis_fleet.nodes[0].metric("weir_store_up") == 0, "the store is missed")
+    assert [answer.status for answer in ask(redis_fleet.nodes, "/alone", 4)] == [200] * 4
+    assert [answer.status for answer in ask(redis_fleet.nodes, "/both", 7)] == [200] * 6 + [429]
+    assert outcomes(redis_fleet, "tried") == {"shadow_refused": 4 + 7}
+    assert outcomes(redis_fleet, "tried_too") == {"admitted": 2, "shadow_refused": 4, "decided_locally": 6}

@@ -49,6 +49,21 @@ static bool is_sf_token(struct slice word)
     return word.len > 0;
 }
 
+/* An sf-string of RFC 9651 section 3.3.3. */
+static void add_key(struct text *out, struct slice key)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    text_add(out, SLICE("; key=\""));
+    for (size_t i = 0; i < key.len; i++) {
+        unsigned char byte = (unsigned char)key.base[i];
+
+        text_add_char(out, digits[byte >> 4]);
+        text_add_char(out, digits[byte & 15]);
+    }
+    text_add_char(out, '"');
+}
+
 static void add_detail(struct text *out, struct slice detail)
 {
     text_add(out, SLICE("; detail="));
@@ -74,6 +89,8 @@ void cache_status_write(const struct cache_status *status, struct text *out)
         text_add(out, SLICE("; stored"));
     if (status->forward != FORWARD_NONE && status->is_collapsed)
         text_add(out, SLICE("; collapsed"));
+    if (status->key.len > 0)
+        add_key(out, status->key);
     if (status->detail != NULL)
         add_detail(out, slice_text(status->detail));
 }

@@ -34,11 +34,12 @@ struct cache_status {
     int64_t ttl_s;      /* remaining freshness, negative when stale */
     bool is_stored;     /* only when forwarded */
     bool is_collapsed;  /* only when forwarded: it rode along with another request */
+    struct slice key;   /* the cache key's bytes, told in hexadecimal; empty: say nothing */
     const char
         *detail; /* NULL: none. A token, such as storability_name() gives, else it is written as a string */
 };
 
-enum { CACHE_STATUS_ROOM = 192, AGE_ROOM = 16, PROXY_STATUS_ROOM = 96 };
+enum { CACHE_STATUS_ROOM = 288, AGE_ROOM = 16, PROXY_STATUS_ROOM = 96 };
 
 /* "weir; hit; ttl=41", "weir; fwd=miss; fwd-status=200; stored; collapsed" */
 void cache_status_write(const struct cache_status *status, struct text *out);

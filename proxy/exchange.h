@@ -93,10 +93,11 @@ struct exchange {
     struct store_call *look; /* at what is stored, which loads nothing */
     look_done *looked;       /* who wants to know */
     bool has_key;
-    struct object *basis;                       /* held: the upstream is asked whether it is still the same */
-    struct stream *alone;                       /* owned */
-    struct slice alone_authority;               /* the host that it was asked for */
-    struct slice *change_tags;                  /* what the request invalidates, if it comes about */
+    struct key32 own_key;         /* where has_key: the plan's, before Vary or a range leads to another */
+    struct object *basis;         /* held: the upstream is asked whether it is still the same */
+    struct stream *alone;         /* owned */
+    struct slice alone_authority; /* the host that it was asked for */
+    struct slice *change_tags;    /* what the request invalidates, if it comes about */
     size_t change_tag_count, soft_change_count; /* the first are invalidated softly */
     struct asked_tags *asked_tags; /* owned: what it invalidates besides is in the answer; NULL: nothing */
     struct timer body_patience;    /* while that is awaited: */

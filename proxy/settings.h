@@ -143,7 +143,7 @@ struct route_rule {
 };
 
 struct header_settings {
-    bool ratelimit_draft11, ratelimit_plain, ratelimit_x, x_cache, cache_status, proxy_status;
+    bool ratelimit_draft11, ratelimit_plain, ratelimit_x, x_cache, cache_status, cache_key, proxy_status;
 };
 
 struct settings {

@@ -64,6 +64,8 @@ static size_t add_cache_status(struct exchange *exchange, struct header *out, si
     };
     struct text text = text_in(client_alloc(exchange->client, CACHE_STATUS_ROOM), CACHE_STATUS_ROOM);
 
+    if (exchange->has_key && site_settings(exchange->site)->headers.cache_key)
+        status.key = slice_of((const char *)exchange->own_key.bytes, sizeof(exchange->own_key.bytes));
     if (exchange->object != NULL) {
         int64_t left_ms = exchange->object->fresh_until.ms - loop_now(exchange->story->loop).ms;
 

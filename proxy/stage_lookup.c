@@ -96,6 +96,7 @@ static bool make_key(struct exchange *exchange)
     if (len > sizeof(text)) /* or none can be made */
         return false;
     digest_sha256(&whole, 1, exchange->plan.key.bytes);
+    exchange->own_key = exchange->plan.key;
     varied = exchange->route->cache->key_varied;
     if (varied.len > 0)
         memcpy(exchange->plan.varied, varied.base, varied.len);

@@ -1,5 +1,7 @@
 """What tells two requests apart: query, fields and cookies as the route says; and what ends all of them together?"""
 
+import re
+
 import pytest
 
 from wire import HOST
@@ -145,3 +147,23 @@ def test_another_rule_finds_nothing_of_the_one_before(fleet, scripted):
     for n, key in enumerate([{"query": {"only": ["a", "b"]}}, {}, {"query": {"except": ["b"]}}, {"headers": ["x-a"]}], start=2):
         assert node.reload(fleet.configuration(upstream.url, routes(key)))
         assert node.get("/?a=1").body == f"{n}".encode()
+
+
+def test_who_wants_to_see_the_key_is_told_it(fleet, scripted):
+    """Two requests share a response where they are told one key, on whichever node; in Redis it lies there."""
+    upstream = scripted(lambda talk, request: talk.answer(200, KEPT, b"x"), each=True)
+    nodes = fleet.start(upstream.url, [{"match": "/**", "cache": {"key": {"query": {"only": ["id"]}}}}], headers={"cache_key": True})
+
+    def key_of(node, target, method="GET", fields=()):
+        return re.fullmatch(r'weir; .*; key="([0-9a-f]{64})"(?:; detail=\S+)?', node.ask(method, target, fields)["cache-status"])[1]
+
+    keys = [key_of(node, target) for node in nodes for target in ("/p?id=1", "/p?id=1&utm=2", "/%70?id=1")]
+    assert len(set(keys)) == 1
+    assert key_of(nodes[0], "/p?id=1", "HEAD") == key_of(nodes[0], "/p?id=1", fields={"Range": "bytes=0-0"}) == keys[0]
+    assert key_of(nodes[0], "/p?id=2") != keys[0]
+    assert "key=" not in nodes[0].ask("POST", "/p?id=1", body=b"x")["cache-status"], "what goes past the cache has none"
+    if fleet.redis is not None:
+        nodes[0].get("/p?id=1")
+        assert b"weir:c:{%s}" % keys[0].encode() in fleet.redis.keys()
+    assert nodes[0].reload({**nodes[0].configuration, "headers": {}})
+    assert "key=" not in nodes[0].get("/p?id=1")["cache-status"], "it is for who looks into it"

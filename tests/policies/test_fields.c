@@ -37,6 +37,10 @@ Test(fields, cache_status_tells_what_happened)
         /* RFC 9211 section 2: what only a forwarded request has is not said of a hit */
         {{.forward = FORWARD_NONE, .forward_status = 200, .is_stored = true, .is_collapsed = true},
          "weir; hit"},
+        {{.has_ttl = true, .ttl_s = 41, .key = {"\x00\x0f\xa0\xff", 4}},
+         "weir; hit; ttl=41; key=\"000fa0ff\""},
+        {{.forward = FORWARD_MISS, .key = {"k", 1}, .detail = "vary"},
+         "weir; fwd=miss; key=\"6b\"; detail=vary"},
         /* a detail that is no token becomes a string, and cannot leave it */
         {{.forward = FORWARD_BYPASS, .detail = "two words"}, "weir; fwd=bypass; detail=\"two words\""},
         {{.forward = FORWARD_BYPASS, .detail = "a\"; hit"}, "weir; fwd=bypass; detail=\"a\\\"; hit\""},
@@ -61,6 +65,7 @@ Test(fields, the_longest_cache_status_of_ours_fits)
                                                .ttl_s = INT64_MIN,
                                                .is_stored = true,
                                                .is_collapsed = true,
+                                               .key = {"0123456789abcdef0123456789abcdef", 32},
                                                .detail = "malformed-cache-control"};
     char room[CACHE_STATUS_ROOM];
     struct text text = text_in(room, sizeof(room));

@@ -46,6 +46,7 @@ Test(accepted, the_least_configuration_has_every_default)
     cr_expect_eq(s->limit_count, 0u);
     cr_expect(s->headers.ratelimit_draft11 && s->headers.ratelimit_plain && !s->headers.ratelimit_x);
     cr_expect(s->headers.x_cache && s->headers.cache_status && s->headers.proxy_status);
+    cr_expect_not(s->headers.cache_key);
 
     cr_assert_eq(s->upstream_count, 1u);
     cr_expect_str_eq(s->upstreams[0].name, "api");
@@ -267,7 +268,7 @@ static const char everything[] =
     "            shared_with_authorization: on, on_store_failure: bypass}\n"
     "    invalidates: [all, {tag: 'p:{id}', soft: true}, {tag: x}, {tag: soft, soft: yes}]\n"
     "  - {match: /**, upstream: other}\n"
-    "headers: {ratelimit: [x], x_cache: false, cache_status: Off, proxy_status: NO}\n";
+    "headers: {ratelimit: [x], x_cache: false, cache_status: Off, cache_key: yes, proxy_status: NO}\n";
 
 static struct settings *accept_everything(void)
 {
@@ -329,6 +330,7 @@ Test(accepted, every_key_of_the_process_reaches_its_field)
     cr_expect_eq(s->near_object_bytes, (size_t)2 * MIB);
     cr_expect(!s->headers.ratelimit_draft11 && !s->headers.ratelimit_plain && s->headers.ratelimit_x);
     cr_expect(!s->headers.x_cache && !s->headers.cache_status && !s->headers.proxy_status);
+    cr_expect(s->headers.cache_key);
     settings_release(&s);
 }
 

@@ -60,8 +60,7 @@ struct redis_link {
     struct task flush;
     struct redis_queue queue;
 
-    struct redis_call *refused_first, *refused_last;
-    size_t refused;
+    struct link refused; /* calls that failed before they were sent */
     struct timer refusing;
     struct redis_call heartbeat;
 };
@@ -109,14 +108,6 @@ static void on_flush(void *arg)
 
 /* ---- the queue of replies ---- */
 
-static void unlink_refused(struct redis_link *link, struct redis_call *call)
-{
-    *(call->before != NULL ? &call->before->next : &link->refused_first) = call->next;
-    *(call->next != NULL ? &call->next->before : &link->refused_last) = call->before;
-    call->next = call->before = NULL;
-    link->refused--;
-}
-
 void redis_call_cancel(struct redis_call *call)
 {
     struct redis_link *link = call->link;
@@ -125,7 +116,7 @@ void redis_call_cancel(struct redis_call *call)
         return;
     timer_cancel(link->loop, &call->deadline);
     if (call->place == 0)
-        unlink_refused(link, call);
+        list_leave(&call->refused);
     else
         redis_queue_vacate(&link->queue, call->place);
     call->link = NULL;
@@ -502,25 +493,22 @@ static void on_wait_over(void *arg)
 
 /* ---- commands ---- */
 
+/* Those that callbacks add meanwhile are for the next turn. */
 static void on_refusing(void *arg)
 {
     struct redis_link *link = arg;
+    struct link refused;
 
-    /* Those that callbacks add meanwhile are for the next turn. */
-    for (size_t left = link->refused; left > 0 && link->refused_first != NULL; left--)
-        finish(link->refused_first, FAULT_STORE_AWAY, NULL);
-    if (link->refused > 0)
-        timer_start(link->loop, &link->refusing, loop_now(link->loop));
+    list_init(&refused);
+    list_move_all(&refused, &link->refused);
+    while (!list_is_empty(&refused))
+        finish(LIST_OWNER(refused.next, struct redis_call, refused), FAULT_STORE_AWAY, NULL);
 }
 
 static void refuse(struct redis_link *link, struct redis_call *call)
 {
     call->place = 0;
-    call->next = NULL;
-    call->before = link->refused_last;
-    *(call->before != NULL ? &call->before->next : &link->refused_first) = call;
-    link->refused_last = call;
-    link->refused++;
+    list_append(&link->refused, &call->refused);
     timer_start(link->loop, &link->refusing, loop_now(link->loop));
 }
 
@@ -573,6 +561,7 @@ struct redis_link *redis_link_new(struct loop *loop, const struct redis_options 
     link->rest_ms = REST_MIN_MS;
     link->may_wait = true;
     timer_init(&link->wait, on_wait_over, link);
+    list_init(&link->refused);
     timer_init(&link->refusing, on_refusing, link);
     task_init(&link->flush, LOOP_SEND, on_flush, link);
     timer_start(loop, &link->wait, loop_now(loop)); /* the first dial begins in the loop's next turn */
@@ -589,8 +578,8 @@ static void say_last_words(struct redis_link *link)
 
 void redis_link_free(struct redis_link *link)
 {
-    while (link->refused_first != NULL)
-        redis_call_cancel(link->refused_first);
+    while (!list_is_empty(&link->refused))
+        redis_call_cancel(LIST_OWNER(link->refused.next, struct redis_call, refused));
     while (redis_queue_count(&link->queue) > 0)
         if (redis_queue_first(&link->queue) != NULL)
             redis_call_cancel(redis_queue_first(&link->queue));

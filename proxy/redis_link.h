@@ -13,6 +13,7 @@
 #define WEIR_REDIS_LINK_H
 
 #include "fault.h"
+#include "list.h"
 #include "loop.h"
 #include "redis_words.h"
 
@@ -42,8 +43,8 @@ typedef void redis_done(void *arg, enum fault fault, const struct redis_reply *r
 struct redis_call {
     struct redis_link *link; /* NULL: not under way */
     struct timer deadline;
-    struct redis_call *next, *before; /* among those that failed before they were sent */
-    uint64_t place;                   /* in the queue of replies; 0: failed before it was sent */
+    struct link refused; /* among those that failed before they were sent */
+    uint64_t place;      /* in the queue of replies; 0: failed before it was sent */
     redis_done *done;
     void *arg;
 };

@@ -2,7 +2,7 @@
  * file.
  *
  * Sections are read in the order of their references, not of the file, so nothing is written before the end.
- * Everything that came from the file is quoted by quote_into(): bounded, without control characters.
+ * Everything that came from the file is quoted by quote(): bounded, without control characters.
  */
 #ifndef WEIR_SETTINGS_COMPLAINTS_H
 #define WEIR_SETTINGS_COMPLAINTS_H

@@ -1,10 +1,7 @@
-/* Store redis, admit: a batch of limit decisions, cut into script calls that do not keep Redis from its other
- * work for long.
- *
- * The parts leave in one write and Redis decides them in order. When one of them fails, the whole call fails
- * with its fault; what the other parts charged stays charged: the limits err on the side of refusing.
+/* Store redis, admit: a batch of limit decisions, in parts. Where one fails, what the others charged stays charged: the limits err on
+ * the side of refusing.
  */
-#include "store_redis.h"
+#include "store_redis_parts.h"
 
 #include "admit_wire.h"
 #include "check.h"
@@ -17,33 +14,29 @@ enum {
     TUPLES_PER_CALL = 64, /* with LIMIT_CHARGES_PER_CALL in all, which one alone never has */
 };
 
-struct admit_part {
-    struct redis_run run;
-    struct admit_op *op;
-    size_t first, count; /* of the tuples */
-};
-
 struct admit_op {
-    struct redis_op op;
+    struct parted_op parted;
     const struct admit_tuple *tuples; /* the caller's, until `done` or a cancel */
     size_t count;
-    struct admit_part *parts;
-    size_t part_count, parts_left;
-    enum fault fault; /* the first part's that failed */
     struct admit_answer *answers;
     struct limit_state *states;
     admit_done *done;
     void *arg;
 };
 
+static const struct admit_op *op_of(const struct op_part *part)
+{
+    return (const struct admit_op *)part->parted;
+}
+
 /* ---- the command ---- */
 
-static size_t write_batch(const struct admit_part *part, struct limit_keys *keys, char *out)
+static size_t write_batch(const struct op_part *part, struct limit_keys *keys, char *out)
 {
     size_t len = 0;
 
     for (size_t i = part->first; i < part->first + part->count; i++) {
-        const struct admit_tuple *tuple = &part->op->tuples[i];
+        const struct admit_tuple *tuple = &op_of(part)->tuples[i];
 
         len += admit_wire_tuple(tuple->count, tuple->charge_count, out + len);
         for (size_t j = 0; j < tuple->charge_count; j++) {
@@ -58,13 +51,13 @@ static size_t write_batch(const struct admit_part *part, struct limit_keys *keys
 
 static bool compose(void *arg, struct redis_words *words)
 {
-    const struct admit_part *part = arg;
-    const struct redis_store *store = part->op->op.store;
+    const struct op_part *part = arg;
+    const struct redis_store *store = part->parted->op.store;
     char batch[TUPLES_PER_CALL * ADMIT_WIRE_TUPLE_BYTES + LIMIT_CHARGES_PER_CALL * ADMIT_WIRE_CHARGE_BYTES];
     struct limit_keys keys = {.count = 0};
     size_t batch_len;
 
-    if (part->op->op.call.is_cancelled)
+    if (part->parted->op.call.is_cancelled)
         return false; /* the tuples may be gone */
     batch_len = write_batch(part, &keys, batch);
     limit_keys_write(&keys, store->shared->tags_key, store->shared->settings.prefix, words);
@@ -77,40 +70,21 @@ static bool compose(void *arg, struct redis_words *words)
 
 /* ---- answers ---- */
 
-static void deliver(struct admit_op *op)
+static bool read_part(const struct op_part *part, const struct redis_reply *result)
 {
-    op_settle(&op->op, op->fault);
-    if (!op->op.call.is_cancelled && op->fault == FAULT_NONE)
+    const struct admit_op *op = op_of(part);
+
+    return answer_read_admit(result, op->tuples + part->first, part->count, op->answers + part->first);
+}
+
+static void tell(struct parted_op *parted)
+{
+    struct admit_op *op = (struct admit_op *)parted;
+
+    if (parted->fault == FAULT_NONE)
         op->done(op->arg, FAULT_NONE, op->answers, op->count);
-    else if (!op->op.call.is_cancelled)
-        op->done(op->arg, op->fault, NULL, 0);
-    op_end(&op->op);
-}
-
-static enum fault take_part(struct admit_part *part, enum fault fault, const struct redis_reply *reply)
-{
-    struct admit_op *op = part->op;
-    const struct redis_reply *result;
-
-    if (fault == FAULT_NONE)
-        fault = store_take_news(op->op.store->store.near, reply, &result);
-    if (fault != FAULT_NONE || op->op.call.is_cancelled)
-        return fault;
-    return answer_read_admit(result, op->tuples + part->first, part->count, op->answers + part->first)
-               ? FAULT_NONE
-               : FAULT_STORE_NONSENSE;
-}
-
-static void on_part(void *arg, enum fault fault, const struct redis_reply *reply)
-{
-    struct admit_part *part = arg;
-    struct admit_op *op = part->op;
-
-    fault = take_part(part, fault, reply);
-    if (op->fault == FAULT_NONE)
-        op->fault = fault;
-    if (--op->parts_left == 0)
-        deliver(op);
+    else
+        op->done(op->arg, parted->fault, NULL, 0);
 }
 
 /* ---- starting ---- */
@@ -119,9 +93,7 @@ static void drop(struct redis_op *base)
 {
     struct admit_op *op = (struct admit_op *)base;
 
-    for (size_t i = 0; i < op->part_count; i++)
-        redis_script_cancel(&op->parts[i].run);
-    free(op->parts);
+    parted_op_drop(&op->parted);
     free(op->answers);
     free(op->states);
 }
@@ -162,16 +134,12 @@ static size_t part_size(const struct admit_op *op, size_t first)
 
 static void cut(struct admit_op *op)
 {
-    size_t first = 0, room = 0;
+    size_t first = 0;
 
     do { /* no tuples at all still ask for the epoch */
         size_t count = part_size(op, first);
 
-        if (op->part_count == room) {
-            room = room * 2 + 1;
-            op->parts = must_realloc(op->parts, room * sizeof(op->parts[0]));
-        }
-        op->parts[op->part_count++] = (struct admit_part){.op = op, .first = first, .count = count};
+        parted_op_add(&op->parted, first, count);
         first += count;
     } while (first < op->count);
 }
@@ -182,16 +150,15 @@ struct store_call *redis_store_admit(struct store *handle, const struct admit_tu
     struct redis_store *store = (struct redis_store *)handle;
     struct admit_op *op = must_alloc(sizeof(*op));
 
-    op_start(&op->op, store, OP_ADMIT, drop);
+    op_start(&op->parted.op, store, OP_ADMIT, drop);
+    op->parted.read = read_part;
+    op->parted.tell = tell;
     op->tuples = tuples;
     op->count = count;
     op->done = done;
     op->arg = arg;
     place_states(op);
     cut(op);
-    op->parts_left = op->part_count;
-    for (size_t i = 0; i < op->part_count; i++)
-        redis_script_run(&op->parts[i].run, store->link, &store->words, store->shared->scripts.admit,
-                         op->op.give_up_at, compose, on_part, &op->parts[i]);
-    return &op->op.call;
+    parted_op_run(&op->parted, store->shared->scripts.admit, compose);
+    return &op->parted.op.call;
 }

@@ -2,6 +2,8 @@
 #include "journal.h"
 
 #include "clock.h"
+#include "digest.h"
+#include "journal_record.h"
 #include "log.h"
 #include "loop.h"
 
@@ -315,5 +317,38 @@ Test(journal, a_file_of_which_most_is_done_is_written_anew)
     journal_forget(journal, &stays.mark);
     reopen();
     expect_found("stays", 0);
+    expect_no_more();
+}
+
+/* The process that wrote it was killed while it told Redis of what a long outage had left. */
+Test(journal, what_a_great_outage_left_holds_no_start_up)
+{
+    enum { KEPT = 60000, DONE = 26000 };
+    FILE *file;
+
+    journal_close(journal);
+    file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fwrite(JOURNAL_MAGIC.base, 1, JOURNAL_MAGIC.len, file);
+    for (uint64_t i = 0; i < KEPT + DONE; i++) {
+        struct journal_record record = {.id = i % KEPT * 977 + 1, .is_done = i >= KEPT, .tag_count = 1};
+        char tag[32], bytes[80];
+
+        snprintf(tag, sizeof(tag), "product:%d", (int)i);
+        record.tags[0] = slice_text(tag);
+        journal_record_write(&record, digest_checksum, bytes);
+        fwrite(bytes, 1, journal_record_bytes(&record), file);
+    }
+    fclose(file);
+    journal = journal_open(path, stderr);
+    cr_assert_not_null(journal);
+    for (int i = DONE; i < KEPT; i++) {
+        char tag[32];
+        struct journal_mark *mark;
+
+        snprintf(tag, sizeof(tag), "product:%d", i);
+        mark = expect_found(tag, 0);
+        journal_remove(journal, &mark);
+    }
     expect_no_more();
 }

@@ -20,8 +20,8 @@
 -- ARGV[5]  whose tokens the holds get (see holds.lua)
 -- returns  {epoch, floor, more, {member, epoch, ...}, {numbers}}
 --          numbers, for each tuple: how many of its count pass, then for each charge: units available, reset_us,
---          retry_after_us (0: one more of the same passes; -1: never, the cost is above the capacity; -2: not before a hold ends,
---          whenever that is)
+--          retry_after_us (0: one more of the same passes; -1: never, the cost is above the capacity; -2: holds alone keep it out,
+--          and nobody knows when they end)
 --          floor and the stamps are those since ARGV[2], and only filled (else 0, {}) where the epoch is above it; more is 1 where
 --          there were too many: then everything older than the epoch counts as invalid.
 --
@@ -67,7 +67,8 @@ end
 local function stand(j, it)
     local cost, most = rule_cost[j], capacity(j)
     local others = holds_key[j] > 0 and held_now(j) or 0
-    local is_foreseen = others <= most - cost
+    local free = it.available(j)
+    local is_foreseen = others <= most - cost and (free < cost or free - others >= cost)
     if is_foreseen then
         rule_cost[j] = cost + others
     end

@@ -17,11 +17,11 @@ int64_t allowance_passing(const struct budget *budget, const struct limit_terms 
 int64_t allowance_retry_us(const struct budget *budget, const struct limit_terms *terms, int64_t held,
                            int64_t cost, int64_t now_us)
 {
-    int64_t capacity = limit_capacity(terms);
+    int64_t capacity = limit_capacity(terms), left = budget_available(budget, terms);
 
     if (cost > capacity)
         return LIMIT_NEVER;
-    if (held > capacity - cost)
+    if (held > capacity - cost || (left >= cost && left - held < cost))
         return LIMIT_UNFORESEEN;
     return budget_retry_us(budget, terms, held + cost, now_us);
 }

@@ -72,6 +72,11 @@ def wait_left(node, units, name="a"):
     wait_until(lambda: left(node, name) == units, f"{units} units are left")
 
 
+def seen(node, name="a"):
+    """Where the caller stands; nothing is reserved by looking."""
+    return json.loads(node.admin("GET", f"/api/limits/units/{name}").body)
+
+
 def hold(nodes, priced, count, target, name="a"):
     before = len(priced.upstream.requests)
     asked = [Background(lambda at=at: nodes[at % 2].get(target, as_client(name))) for at in range(count)]
@@ -102,6 +107,30 @@ def test_requests_at_one_time_cannot_overspend(fleet, priced, algorithm):
     wait_left(nodes[0], 10)  # ten times nine were used
     wait_until(lambda: nodes[1].get("/a?10", as_client("a")).status == 200, "the last probe's reservation is settled")
     assert nodes[0].get("/a?1", as_client("a")).status == 429, "all of it is used"
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_whom_only_reservations_keep_out_is_not_sent_away_until_what_he_used_comes_back(fleet, priced, algorithm):
+    nodes = fleet.start(priced.url, [route()], limits(algorithm, units=30))
+    assert nodes[1].get("/a?1", as_client("a")).status == 200
+    wait_until(lambda: seen(nodes[0])["available"] == 29, "one is used, and nothing reserved")
+    held = hold(nodes, priced, 2, "/held?1")
+    refused = nodes[1].get("/a?0", as_client("a"))
+    assert (refused.status, refused["retry-after"]) == (429, "1"), "29 of 30 are not used, 20 of them reserved"
+    priced.opened.set()
+    assert [each.result().status for each in held] == [200] * 2
+
+
+def test_who_waits_behind_reservations_has_his_turn_when_they_are_settled(fleet, priced):
+    waiting = {"units": {**limits(units=30)["units"], "when_refused": "wait", "max_wait": "60s"}}
+    nodes = fleet.start(priced.url, [route()], waiting)
+    assert nodes[1].get("/a?1", as_client("a")).status == 200
+    wait_until(lambda: seen(nodes[0])["available"] == 29, "one is used, and nothing reserved")
+    held = hold(nodes, priced, 2, "/held?1")
+    late = Background(lambda: nodes[1].get("/a?0", as_client("a")))
+    wait_until(lambda: late.is_over() or nodes[1].metric("weir_limit_waiting", limit="units") == 1, "it waits")
+    priced.opened.set()
+    assert [each.result().status for each in [*held, late]] == [200] * 3
 
 
 @pytest.mark.parametrize("said", ["-1", "1.5", "1e2", "many", "+3", "3&4"])

@@ -328,6 +328,8 @@ static int64_t search_retry_us(const struct naive_key *key, const struct limit_t
         return LIMIT_UNFORESEEN;
     if (passes(key, terms, cost + others, now_us))
         return 0;
+    if (passes(key, terms, cost, now_us))
+        return LIMIT_UNFORESEEN;
     return search_passing_us(key, terms, cost + others, now_us) - now_us;
 }
 

@@ -216,13 +216,16 @@ Test(allowance, what_is_held_and_what_is_charged_take_from_one_limit)
         cr_expect_eq(allowance_available(&budget, &terms, 5), 1, "algorithm %d", a);
         cr_expect_eq(allowance_passing(&budget, &terms, 5, 1, 3), 1, "algorithm %d", a);
         cr_expect_eq(allowance_retry_us(&budget, &terms, 5, 1, noon_us), 0, "algorithm %d", a);
-        retry_us = allowance_retry_us(&budget, &terms, 5, 2, noon_us);
-        cr_assert_gt(retry_us, 0, "algorithm %d", a);
+        cr_expect_eq(allowance_retry_us(&budget, &terms, 5, 2, noon_us), LIMIT_UNFORESEEN,
+                     "algorithm %d: it passes as soon as a hold ends, whatever comes back when", a);
+        cr_expect_eq(allowance_retry_us(&budget, &terms, 1, 6, noon_us), LIMIT_UNFORESEEN, "algorithm %d", a);
+        retry_us = allowance_retry_us(&budget, &terms, 3, 7, noon_us);
+        cr_assert_gt(retry_us, 0, "algorithm %d: it would not pass without holds either", a);
         budget_advance(&budget, &terms, noon_us + retry_us - 1);
-        cr_expect_eq(allowance_passing(&budget, &terms, 5, 2, 1), 0, "algorithm %d: a microsecond too early",
+        cr_expect_eq(allowance_passing(&budget, &terms, 3, 7, 1), 0, "algorithm %d: a microsecond too early",
                      a);
         budget_advance(&budget, &terms, noon_us + retry_us);
-        cr_expect_eq(allowance_passing(&budget, &terms, 5, 2, 1), 1,
+        cr_expect_eq(allowance_passing(&budget, &terms, 3, 7, 1), 1,
                      "algorithm %d: even if all is still held", a);
         cr_expect_eq(allowance_retry_us(&budget, &terms, 5, 6, noon_us + retry_us), LIMIT_UNFORESEEN,
                      "algorithm %d", a);

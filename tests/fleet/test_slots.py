@@ -4,6 +4,7 @@ What is free is asked for by a request of its own: its answer says what is left 
 """
 
 import json
+import os
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ from weir import Background, together, wait_until
 from wire import Connection, request_bytes
 
 MAX = 20
+ROUNDS = int(os.environ.get("WEIR_ROUNDS", "5"))
 SLOTS = {"slots": {"key": "header:x-api-key", "algorithm": "concurrency", "max": MAX}}
 CACHE = {"ttl": "1h"}
 
@@ -88,16 +90,29 @@ def hold(nodes, gate, count, name="a", target="/held"):
     return asked
 
 
-def test_of_eighty_at_once_on_two_nodes_exactly_twenty_run(fleet, gate):
-    nodes = fleet.start(gate.url, [route()], SLOTS)
-    asked = [Background(lambda at=at: nodes[at % 2].get("/held", as_client("a"))) for at in range(4 * MAX)]
+def eighty_at_once(fleet, nodes, gate, name):
+    before = len(gate.upstream.requests)
+    gate.opened.clear()
+    asked = [Background(lambda at=at: nodes[at % len(nodes)].get("/held", as_client(name))) for at in range(4 * MAX)]
     wait_until(lambda: sum(each.is_over() for each in asked) == 3 * MAX, "the others are refused while those run")
-    assert len(gate.upstream.wait_requests(MAX)) == MAX
+    assert len(gate.upstream.wait_requests(before + MAX)) == before + MAX
     gate.opened.set()
     answers = [each.result() for each in asked]
     assert sorted(answer.status for answer in answers) == [200] * MAX + [429] * 3 * MAX
-    wait_nothing_held(fleet, nodes[1])
+    wait_nothing_held(fleet, nodes[1], name)
     assert sorted(left(answer) for answer in answers if answer.status == 200) == list(range(MAX)), "each was told what it left"
+
+
+def test_of_eighty_at_once_on_two_nodes_exactly_twenty_run_in_every_round(fleet, gate):
+    nodes = fleet.start(gate.url, [route()], SLOTS)
+    for turn in range(ROUNDS):
+        eighty_at_once(fleet, nodes, gate, f"client {turn}")
+
+
+def test_three_nodes_are_no_less_exact(redis_fleet, gate):
+    nodes = redis_fleet.start(gate.url, [route()], SLOTS, count=3)
+    for turn in range(ROUNDS):
+        eighty_at_once(redis_fleet, nodes, gate, f"client {turn}")
 
 
 def test_how_many_run_at_a_time_is_the_plans_to_say(fleet, gate):

@@ -3,6 +3,7 @@
 #include "cache_key.h"
 
 #include "http_char.h"
+#include "slice_search.h"
 #include "text.h"
 
 static void add_length(struct text *key, size_t length)
@@ -30,19 +31,6 @@ static void add_path(struct text *key, struct slice path)
     add_length(key, folded_len);
     for (size_t at = 0; at < path.len;)
         text_add_char(key, unreserved_next(path, &at));
-}
-
-/* Takes what stands before the next `mark`, or all that is left; false at the end. */
-static bool take_until(struct slice *rest, char mark, struct slice *part)
-{
-    const char *end;
-
-    if (rest->len == 0)
-        return false;
-    end = memchr(rest->base, mark, rest->len);
-    *part = slice_of(rest->base, end == NULL ? rest->len : (size_t)(end - rest->base));
-    *rest = end == NULL ? slice_of(NULL, 0) : slice_of(end + 1, rest->len - part->len - 1);
-    return true;
 }
 
 /* What stands before the first '='. */
@@ -115,7 +103,7 @@ static bool add_parameters(struct text *key, const struct key_rule *rule, struct
     struct parameters parameters = {.count = 0};
     struct slice parameter;
 
-    while (take_until(&query, '&', &parameter))
+    while (slice_take_until(&query, '&', &parameter))
         if (parameter.len > 0 && counts(rule, parameter) && !insert(&parameters, parameter))
             return false;
     text_add_char(key, rule->query == KEY_QUERY_ONLY ? 'o' : 'e');
@@ -190,7 +178,7 @@ static void add_cookie(struct text *key, const struct cache_key_parts *parts, st
 
         if (!slice_eq(parts->headers[i].name, SLICE("cookie")))
             continue;
-        while (take_until(&rest, ';', &pair)) {
+        while (slice_take_until(&rest, ';', &pair)) {
             pair = slice_trim(pair);
             if (slice_eq(slice_trim(name_of(pair)), name))
                 add_part(key, pair);

@@ -2,6 +2,7 @@
 #include "conditional.h"
 
 #include "http_date.h"
+#include "slice_search.h"
 
 static struct slice value_of(const struct header *headers, size_t count, struct slice name)
 {
@@ -142,16 +143,6 @@ bool condition_permits_range(const struct conditions *conditions, const struct h
 
 /* ---- fields ---- */
 
-static bool is_among(struct slice name, const struct slice *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq(name, list[i]))
-            return true;
-    return false;
-}
-
-#define AMONG(name, list) is_among(name, list, sizeof(list) / sizeof((list)[0]))
-
 bool field_belongs_in_304(struct slice name)
 {
     static const struct slice body_only[] = {
@@ -170,7 +161,7 @@ bool field_belongs_in_304(struct slice name)
         {"content-disposition", 19},
     };
 
-    return !AMONG(name, body_only);
+    return !SLICE_AMONG(name, body_only);
 }
 
 size_t conditions_to_validate(const struct header *stored, size_t count, struct header out[2])
@@ -200,7 +191,7 @@ static bool describes_body(struct slice name)
         {"digest", 6},
     };
 
-    return AMONG(name, bound);
+    return SLICE_AMONG(name, bound);
 }
 
 size_t not_modified_merge(const struct header *stored, size_t stored_count, const struct header *fresh,

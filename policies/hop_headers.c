@@ -2,17 +2,8 @@
 #include "hop_headers.h"
 
 #include "http_char.h"
+#include "slice_search.h"
 #include "text.h"
-
-static bool is_among(struct slice name, const struct slice *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq(name, list[i]))
-            return true;
-    return false;
-}
-
-#define AMONG(name, list) is_among(name, list, sizeof(list) / sizeof((list)[0]))
 
 bool hop_header_is_fixed(struct slice name)
 {
@@ -30,7 +21,7 @@ bool hop_header_is_fixed(struct slice name)
         {"proxy-authentication-info", 25},
     };
 
-    return AMONG(name, fixed);
+    return SLICE_AMONG(name, fixed);
 }
 
 /* Never to be named in Connection (RFC 9110 section 7.6.1 says so of Cache-Control): taking them out would
@@ -58,7 +49,7 @@ static bool is_kept_always(struct slice name)
         {"forwarded", 9},
     };
 
-    return AMONG(name, kept);
+    return SLICE_AMONG(name, kept);
 }
 
 /* The options of all Connection fields; false where there are too many. */
@@ -202,7 +193,7 @@ bool forwarded_replaces(struct slice name, bool peer_is_trusted)
     static const struct slice ours[] = {
         {"x-forwarded-for", 15}, {"x-forwarded-proto", 17}, {"x-forwarded-host", 16}, {"via", 3}};
 
-    return AMONG(name, ours) || (!peer_is_trusted && is_proxys_word(name));
+    return SLICE_AMONG(name, ours) || (!peer_is_trusted && is_proxys_word(name));
 }
 
 size_t via_write(const struct header *headers, size_t count, bool is_http10, struct slice via_name,

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "http_char.h"
+#include "slice_search.h"
 #include "text.h"
 
 static void add_decoded(struct text *out, struct slice s)
@@ -21,24 +22,11 @@ static bool decodes_to(struct slice s, struct slice wanted)
     return len == wanted.len;
 }
 
-/* Takes what stands before the next `mark`, or all that is left; false at the end. */
-static bool take_until(struct slice *rest, char mark, struct slice *part)
-{
-    const char *end;
-
-    if (rest->len == 0)
-        return false;
-    end = memchr(rest->base, mark, rest->len);
-    *part = slice_of(rest->base, end == NULL ? rest->len : (size_t)(end - rest->base));
-    *rest = end == NULL ? slice_of(NULL, 0) : slice_of(end + 1, rest->len - part->len - 1);
-    return true;
-}
-
 /* "name=value"; without '=' the value is empty. */
 static void split_pair(struct slice pair, struct slice *name, struct slice *value)
 {
     *value = pair;
-    if (!take_until(value, '=', name))
+    if (!slice_take_until(value, '=', name))
         *name = *value = slice_of(NULL, 0);
 }
 
@@ -79,7 +67,7 @@ static bool add_query(struct text *out, struct slice wanted, struct slice query)
 {
     struct slice pair, name, value, found = {NULL, 0};
 
-    while (take_until(&query, '&', &pair)) {
+    while (slice_take_until(&query, '&', &pair)) {
         split_pair(pair, &name, &value);
         if (decodes_to(name, wanted) && !note_value(&found, value, same_decoded))
             return false;
@@ -105,7 +93,7 @@ static bool add_cookie(struct text *out, struct slice wanted, const struct limit
 
         if (!slice_eq(facts->headers[i].name, SLICE("cookie")))
             continue;
-        while (take_until(&rest, ';', &pair)) {
+        while (slice_take_until(&rest, ';', &pair)) {
             split_pair(pair, &name, &value);
             if (slice_eq(slice_trim(name), wanted) &&
                 !note_value(&found, without_quotes(slice_trim(value)), slice_eq))

@@ -75,9 +75,14 @@ static void answer_json(struct client_request *client, struct json_object *objec
     json_object_put(object);
 }
 
-static void refuse_fault(struct client_request *client)
+/* Of the store, which was asked: false when it failed, and the client is told that. */
+static bool is_answered(struct caller_request *caller, enum fault fault)
 {
-    admin_refuse(client, 503, "store_unavailable", "The store did not answer, or has no room for more.");
+    caller->call = NULL;
+    if (fault != FAULT_NONE)
+        admin_refuse(caller->request->client, 503, "store_unavailable",
+                     "The store did not answer, or has no room for more.");
+    return fault == FAULT_NONE;
 }
 
 static void refuse_method(struct client_request *client)
@@ -97,11 +102,8 @@ static void on_plan(void *arg, enum fault fault, const struct plan_answer *answe
     struct caller_request *caller = arg;
     struct json_object *object;
 
-    caller->call = NULL;
-    if (fault != FAULT_NONE) {
-        refuse_fault(caller->request->client);
+    if (!is_answered(caller, fault))
         return;
-    }
     object = json_object_new_object();
     json_object_object_add(object, "plan", plan_json(&answer->plan));
     answer_json(caller->request->client, object);
@@ -112,11 +114,8 @@ static void on_plan_written(void *arg, enum fault fault, bool had_one)
     struct caller_request *caller = arg;
     struct json_object *object;
 
-    caller->call = NULL;
-    if (fault != FAULT_NONE) {
-        refuse_fault(caller->request->client);
+    if (!is_answered(caller, fault))
         return;
-    }
     object = json_object_new_object();
     json_object_object_add(object, "plan", plan_json(&caller->plan));
     json_object_object_add(object, "had_one", json_object_new_boolean(had_one));
@@ -214,11 +213,8 @@ static void on_standing(void *arg, enum fault fault, const struct admit_answer *
     struct json_object *object;
 
     (void)count;
-    caller->call = NULL;
-    if (fault != FAULT_NONE) {
-        refuse_fault(caller->request->client);
+    if (!is_answered(caller, fault))
         return;
-    }
     state = &answers[0].states[0];
     object = json_object_new_object();
     json_object_object_add(object, "limit", json_object_new_string(caller->rule->name));
@@ -253,11 +249,8 @@ static void on_plan_of_standing(void *arg, enum fault fault, const struct plan_a
 {
     struct caller_request *caller = arg;
 
-    caller->call = NULL;
-    if (fault != FAULT_NONE) {
-        refuse_fault(caller->request->client);
+    if (!is_answered(caller, fault))
         return;
-    }
     caller->plan = answer->plan;
     ask_standing(caller);
 }
@@ -267,11 +260,8 @@ static void on_reset(void *arg, enum fault fault, bool was_there)
     struct caller_request *caller = arg;
     struct json_object *object;
 
-    caller->call = NULL;
-    if (fault != FAULT_NONE) {
-        refuse_fault(caller->request->client);
+    if (!is_answered(caller, fault))
         return;
-    }
     object = json_object_new_object();
     json_object_object_add(object, "limit", json_object_new_string(caller->rule->name));
     json_object_object_add(object, "was_used", json_object_new_boolean(was_there));

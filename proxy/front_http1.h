@@ -60,7 +60,7 @@ struct connection {
     struct client_request *request;
     enum connection_state state;
     struct mono_ms since;  /* in this state */
-    struct timer deadline; /* may be early: it looks at the state and starts again, see connection_check() */
+    struct timer deadline; /* may be early: it looks at the state and starts again, see on_deadline() */
     bool had_request;
     bool is_watched;     /* for its departure, while it waits */
     bool is_blind;       /* more requests have arrived behind this one, so that a departure cannot be read */

@@ -1,27 +1,10 @@
 /* What lua/admit.lua promises beside its arithmetic: what it writes and when, what it repairs, and the epoch
  * it brings. */
-#include "redis_fixture.h"
-#include "support_admit.h"
+#include "script_rig.h"
 
 #include "admit_wire.h"
 
 #include <criterion/criterion.h>
-
-static struct redis_fixture fixture;
-static redisContext *redis;
-
-static void start(void)
-{
-    fixture = redis_fixture_start();
-    redis = redis_fixture_connect(&fixture);
-    script_load(redis);
-}
-
-static void stop(void)
-{
-    redisFree(redis);
-    redis_fixture_stop(&fixture);
-}
 
 TestSuite(admit, .init = start, .fini = stop);
 

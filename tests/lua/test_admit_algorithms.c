@@ -1,27 +1,10 @@
 /* What lua/admit.lua promises of the algorithms' values: what they take, when they end, what is done with broken ones, and
  * that a log is decided without reading it. Its arithmetic is test_admit_differential.c's. */
-#include "redis_fixture.h"
-#include "support_admit.h"
+#include "script_rig.h"
 
 #include <criterion/criterion.h>
 
 enum { TIMED = 4 }; /* the algorithms that count over time come first */
-
-static struct redis_fixture fixture;
-static redisContext *redis;
-
-static void start(void)
-{
-    fixture = redis_fixture_start();
-    redis = redis_fixture_connect(&fixture);
-    script_load(redis);
-}
-
-static void stop(void)
-{
-    redisFree(redis);
-    redis_fixture_stop(&fixture);
-}
 
 TestSuite(admit_algorithms, .init = start, .fini = stop);
 

@@ -2,8 +2,7 @@
  *
  * One table, three judges, so that no edge is known to one of them alone. Moments are microseconds from noon, at which a
  * second, a minute and a day's half begin. */
-#include "redis_fixture.h"
-#include "support_admit.h"
+#include "script_rig.h"
 
 #include <criterion/criterion.h>
 
@@ -28,23 +27,8 @@ struct story {
     struct moment moments[MOST_MOMENTS];
 };
 
-static struct redis_fixture fixture;
-static redisContext *redis;
 static struct policy_world policy;
 static struct naive_world naive;
-
-static void start(void)
-{
-    fixture = redis_fixture_start();
-    redis = redis_fixture_connect(&fixture);
-    script_load(redis);
-}
-
-static void stop(void)
-{
-    redisFree(redis);
-    redis_fixture_stop(&fixture);
-}
 
 TestSuite(admit_boundaries, .init = start, .fini = stop);
 

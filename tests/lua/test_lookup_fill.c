@@ -1,55 +1,10 @@
 /* What the cache's scripts promise: one load a key, nothing served that was invalidated or has ended, and
  * nobody waits for nothing. Time is an argument; a lease that ran out is a flight that is gone. */
-#include "redis_fixture.h"
-#include "support_admit.h"
-#include "support_cache.h"
+#include "cache_rig.h"
 
 #include <criterion/criterion.h>
 
-static struct redis_fixture fixture;
-static redisContext *redis;
-static int64_t now_us;
-
-#define TOKEN_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define TOKEN_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-#define TOKEN_C "cccccccccccccccccccccccccccccccc"
-#define TAGS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void start(void)
-{
-    fixture = redis_fixture_start();
-    redis = redis_fixture_connect(&fixture);
-    now_us = server_now_us(redis);
-}
-
-static void stop(void)
-{
-    redisFree(redis);
-    redis_fixture_stop(&fixture);
-}
-
 TestSuite(cache_scripts, .init = start, .fini = stop, .timeout = 60);
-
-/* Most tests are about one key with one tag, which the route declares. */
-static struct looked ask(const char *token, const char *waited)
-{
-    return look(redis, (struct lookup_words){
-                           .key = "k", .token = token, .waited = waited, .now_us = now_us, .tags = {"tag"}});
-}
-
-static const char *land(const char *token, int64_t began)
-{
-    return fill(redis, (struct fill_words){.key = "k",
-                                           .token = token,
-                                           .bytes = "body",
-                                           .now_us = now_us,
-                                           .began = began,
-                                           .fresh_s = 10,
-                                           .stale_s = 20,
-                                           .error_s = 40,
-                                           .age_s = 3,
-                                           .tags = {"tag"}});
-}
 
 static bool let_go(const char *token, const char *why, int64_t status, int64_t ms)
 {

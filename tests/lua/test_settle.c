@@ -1,26 +1,9 @@
 /* What lua/admit.lua and lua/settle.lua promise of the values in which holds are kept: their size and form, when they end, and what is done
  * with broken ones. Their arithmetic is test_admit_differential.c's. */
 #include "admit_wire.h"
-#include "redis_fixture.h"
-#include "support_admit.h"
+#include "script_rig.h"
 
 #include <criterion/criterion.h>
-
-static struct redis_fixture fixture;
-static redisContext *redis;
-
-static void start(void)
-{
-    fixture = redis_fixture_start();
-    redis = redis_fixture_connect(&fixture);
-    script_load(redis);
-}
-
-static void stop(void)
-{
-    redisFree(redis);
-    redis_fixture_stop(&fixture);
-}
 
 TestSuite(settle, .init = start, .fini = stop);
 

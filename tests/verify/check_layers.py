@@ -101,7 +101,7 @@ MAY_USE = {
 }
 
 # In policies/: what is beneath the policies themselves. All other files of that folder are policies.
-WORD_FILES = {"units", "slice", "check", "text"}
+WORD_FILES = {"units", "slice", "slice_search", "check", "text"}
 
 POLICY_SYSTEM_HEADERS = {"stddef.h", "stdint.h", "stdbool.h", "string.h"}
 

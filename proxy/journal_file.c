@@ -87,7 +87,7 @@ bool journal_rewrite(struct journal *journal)
 
     memcpy(beside, journal->path, len);
     memcpy(beside + len, ".new", sizeof(".new"));
-    fd = open(beside, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fd = open(beside, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         is_written = flock(fd, LOCK_EX | LOCK_NB) == 0 && write_all(fd, text.base, text.len) &&
                      fsync(fd) == 0 && rename(beside, journal->path) == 0;
@@ -137,11 +137,13 @@ static bool has_locked(int fd, const char *path)
            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/* A descriptor of a file that is ours alone, or -1: in use, absent, or errno says why it cannot be used. */
+/* A descriptor of a file that is ours alone, or -1: in use, absent, or errno says why it cannot be used. No link is
+ * followed: what is written anew takes the link's place, and would lie on another disk than whoever made it meant. */
 static int open_slot(const char *path, bool creates)
 {
     struct stat facts;
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_APPEND | (creates ? O_CREAT : 0), 0600);
+    int fd =
+        open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_APPEND | O_NOFOLLOW | (creates ? O_CREAT : 0), 0600);
 
     if (fd < 0)
         return -1;
@@ -250,6 +252,13 @@ static void find_records(struct journal *journal, int fd, const char *path)
     free(text.base);
 }
 
+static const char *why_unusable(int error)
+{
+    if (error == EINVAL)
+        return "it is no regular file";
+    return error == ELOOP ? "it is a symbolic link; name the file itself" : strerror(error);
+}
+
 /* Our slot is the first that nobody has. */
 bool journal_open_own(struct journal *journal, const char *path, FILE *errors)
 {
@@ -267,8 +276,7 @@ bool journal_open_own(struct journal *journal, const char *path, FILE *errors)
         if (errno != EWOULDBLOCK)
             break;
     }
-    fprintf(errors, "store.journal: %s cannot be used: %s\n", path,
-            errno == EINVAL ? "it is no regular file" : strerror(errno));
+    fprintf(errors, "store.journal: %s cannot be used: %s\n", path, why_unusable(errno));
     return false;
 }
 

@@ -295,8 +295,12 @@ Test(journal, a_path_that_cannot_be_used_is_told_at_once)
     snprintf(nowhere, sizeof(nowhere), "%s/none/journal", folder);
     cr_assert_null(journal_open(nowhere, errors));
     cr_assert_null(journal_open(folder, errors));
+    snprintf(nowhere, sizeof(nowhere), "%s/link", folder);
+    cr_assert_eq(symlink(path, nowhere), 0);
+    cr_assert_null(journal_open(nowhere, errors));
     fclose(errors);
     cr_assert_not_null(strstr(text, "No such file"), "%s", text);
+    cr_assert_not_null(strstr(text, "symbolic link"), "%s", text);
     free(text);
 }
 

@@ -92,6 +92,7 @@ struct exchange {
     struct rider rider;
     struct store_call *look; /* at what is stored, which loads nothing */
     look_done *looked;       /* who wants to know */
+    bool is_last_hop;        /* it may not be passed on: the answer is ours */
     bool has_key;
     struct key32 own_key;         /* where has_key: the plan's, before Vary or a range leads to another */
     struct object *basis;         /* held: the upstream is asked whether it is still the same */
@@ -199,6 +200,7 @@ void refuse_objection(struct exchange *exchange, const struct objection *objecti
 void refuse_fault(struct exchange *exchange, enum fault fault);
 void refuse_upstream_status(struct exchange *exchange, int status); /* another's load failed so */
 void refuse(struct exchange *exchange, int status, const char *code, const char *detail);
+void answer_as_last_hop(struct exchange *exchange);
 
 /* The first route for such a request to this host, or NULL. `path` is in its one spelling. */
 const struct route_rule *route_for(struct exchange *exchange, struct slice method, struct slice path,

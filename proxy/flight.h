@@ -77,6 +77,7 @@ struct rider {
     int status;
     int64_t waited_us; /* for the upstream, with an OBJECT that it has just confirmed */
     bool is_stored;    /* with STREAM: as far as is known now, it will be stored */
+    bool is_renewal;   /* with STREAM: it replaces a copy that has become stale */
     bool is_refused;   /* could not pay; it may ride all the same if another one does */
     bool has_led;      /* the upstream was asked for this one, whoever rides with it */
 

@@ -118,6 +118,8 @@ void flight_tell_stream(struct flight *flight, struct rider *rider)
     rider->stream = flight->stream;
     rider->result = is_leader ? CACHE_MISS : CACHE_WAIT;
     rider->is_stored = will_be_stored(flight);
+    rider->is_renewal =
+        flight->stand_in != NULL && !near_outdates(flight->all->store->near, flight->stand_in);
     rider->why = flight->unstored_why;
     if (!is_leader)
         site_count_collapsed(flight->plan->site, flight->plan->route);

@@ -2,6 +2,7 @@
 #include "exchange.h"
 #include "hop_headers.h"
 #include "path_text.h"
+#include "text.h"
 
 #include <netinet/in.h>
 #include <sys/un.h>
@@ -15,6 +16,29 @@ static bool copy_fields(struct exchange *exchange)
     for (size_t i = 0; i < head->header_count; i++)
         exchange->fields[i] = head->headers[i];
     return hop_headers_strip(exchange->fields, &exchange->field_count);
+}
+
+/* RFC 9110 section 7.6.2: OPTIONS may say how many may pass it on; we are one of them. */
+static void count_hop(struct exchange *exchange)
+{
+    int64_t left;
+
+    if (!slice_eq(exchange->head->method, SLICE("OPTIONS")))
+        return;
+    for (size_t i = 0; i < exchange->field_count; i++) {
+        struct header *field = &exchange->fields[i];
+
+        if (!slice_eq(field->name, SLICE("max-forwards")) ||
+            !text_parse_digits(field->value, INT32_MAX, &left))
+            continue;
+        exchange->is_last_hop = exchange->is_last_hop || left == 0;
+        if (left > 0) {
+            struct text text = text_in(client_alloc(exchange->client, TEXT_INT_ROOM), TEXT_INT_ROOM);
+
+            text_add_int(&text, left - 1);
+            field->value = text_slice(&text);
+        }
+    }
 }
 
 static void split_target(struct exchange *exchange)
@@ -86,6 +110,7 @@ void stage_identify(struct exchange *exchange)
         refuse(exchange, 400, "bad_request", "Connection names too many fields.");
         return;
     }
+    count_hop(exchange);
     find_address(exchange);
     split_target(exchange);
     exchange->route = route_for(exchange, exchange->head->method, exchange->path, &exchange->values);

@@ -228,7 +228,9 @@ static void on_landed(void *arg)
     switch (rider->outcome) {
     case BOARDING_OBJECT: deliver_landed(exchange, rider); return;
     case BOARDING_STREAM:
-        exchange->forward = rider->wants_new ? FORWARD_REQUEST : FORWARD_MISS;
+        exchange->forward = rider->wants_new    ? FORWARD_REQUEST
+                            : rider->is_renewal ? FORWARD_STALE
+                                                : FORWARD_MISS;
         exchange->is_stored = rider->is_stored;
         if (rider->result == CACHE_MISS)
             exchange->upstream_us = rider->stream->waited_us;
@@ -551,6 +553,10 @@ void stage_lookup(struct exchange *exchange)
     bool passes = passes_cache_by(exchange);
     const char *why = exchange->passing_why;
 
+    if (exchange->is_last_hop) {
+        answer_as_last_hop(exchange);
+        return;
+    }
     exchange->is_cache_route = exchange->route->cache != NULL;
     if (passes || !has_key(exchange)) {
         go_alone(exchange, why != NULL && strcmp(why, "method") == 0 ? FORWARD_METHOD : FORWARD_BYPASS, why);

@@ -160,6 +160,14 @@ static void answer_problem(struct exchange *exchange, int status, const char *co
     answer(exchange, status, code, fields, count, slice_of(body, len));
 }
 
+/* To OPTIONS, as who receives it last: there is nothing to say of the resource. */
+void answer_as_last_hop(struct exchange *exchange)
+{
+    struct header *fields = client_alloc(exchange->client, OWN_FIELDS_MAX * sizeof(*fields));
+
+    answer(exchange, 204, NULL, fields, add_ratelimit_fields(exchange, fields, 0), slice_of(NULL, 0));
+}
+
 void refuse(struct exchange *exchange, int status, const char *code, const char *detail)
 {
     answer_problem(exchange, status, code, detail, NULL, false);

@@ -92,9 +92,12 @@ def test_last_modified_is_a_validator_too(world):
 
 def test_a_copy_that_changed_is_replaced(world):
     world.says("/x", {**SHORT, "ETag": '"a"'}, {**FRESH, "ETag": '"b"'})
-    world.get("/x")
-    assert world.stale("/x").body == world.body("/x", 2)
+    assert world.get("/x")["cache-status"] == "weir; fwd=miss; fwd-status=200; stored"
+    answer = world.stale("/x")
+    assert (answer.body, answer["cache-status"]) == (world.body("/x", 2), "weir; fwd=stale; fwd-status=200; stored")
     assert world.stored("/x").body == world.body("/x", 2)
+    world.nodes[0].ask("PUT", "/x", body=b"x")
+    assert world.get("/x")["cache-status"].startswith("weir; fwd=miss;"), "what was invalidated is not stale, but gone"
 
 
 @pytest.mark.parametrize("control", ["no-cache", "no-cache, max-age=3600", "max-age=0"])

@@ -114,6 +114,23 @@ def test_unusual_but_sound_requests_pass_as_they_came(memory_fleet, scripted, da
             assert upstream.requests[0]["host"] == "api.test"
 
 
+def test_options_go_as_far_as_they_say(memory_fleet, scripted):
+    """RFC 9110 section 7.6.2: each who passes it on takes one off, and who may not is the one to answer."""
+    upstream = scripted(lambda talk, request: talk.answer(200, {"X-Left": request["max-forwards"] or "unsaid"}), each=True)
+    a, _ = memory_fleet.start(upstream.url, [{"match": "/**", "limits": ["all"], "cache": {}}], limits={"all": {"key": "global", "rate": "100/h"}})
+    for said, left in (("1", "0"), ("10", "9"), ("007", "6"), ("99999999999999999999", "2147483646"), ("x", "x"), ("-1", "-1"), (None, "unsaid")):
+        assert a.ask("OPTIONS", "/x", {} if said is None else {"Max-Forwards": said})["x-left"] == left
+    asked = len(upstream.requests)
+    with a.connect() as client:
+        for said in ("0", "00"):
+            answer = client.ask("OPTIONS", "/x", {"Max-Forwards": said})
+            assert (answer.status, answer["content-length"], answer["x-left"]) == (204, None, None)
+            assert answer["ratelimit"] is not None, "it was counted"
+        assert client.ask("OPTIONS", "/x", [("Max-Forwards", "3"), ("Max-Forwards", "0")]).status == 204
+        assert len(upstream.requests) == asked
+        assert client.ask("POST", "/x", {"Max-Forwards": "0"}, b"x")["x-left"] == "0", "it is said of OPTIONS alone"
+
+
 def test_bodies_do_not_become_requests(node, upstream):
     """What stands in a body stays a body, also where the client stops half way."""
     with node.connect() as client:

@@ -178,26 +178,9 @@ static bool answer_is_outdated(const struct flight *flight, const struct lookup_
     return answer->object != NULL && near_outdates(flight->all->store->near, answer->object);
 }
 
-static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer *given)
+/* The right to load that came with the answer, if one did. */
+static void take_token(struct flight *flight, const struct lookup_answer *answer)
 {
-    struct flight *flight = arg;
-    struct lookup_answer own, *answer = &own;
-
-    flight->call = NULL;
-    if (fault != FAULT_NONE) {
-        on_store_away(flight);
-        return;
-    }
-    own = *given;
-    if (flight->wants_new && own.kind == LOOKUP_LOAD && own.object != NULL && object_is_rule(own.object)) {
-        flight->token = own.load;
-        flight->is_released = false;
-        flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
-        flight_follow_rule(flight, own.object); /* that is not what is to be new */
-        return;
-    }
-    if (own.kind != LOOKUP_FRESH && own.object != NULL && object_is_rule(own.object))
-        own.object = NULL; /* past its time, and no copy of anything */
     flight->token = (struct load_token){0, 0};
     if (answer->kind == LOOKUP_LOAD || answer->kind == LOOKUP_PROBE ||
         (answer->kind == LOOKUP_STALE && flight_token_is_set(answer->load))) {
@@ -205,26 +188,32 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
         flight->epoch = answer->epoch;
         flight->is_released = false;
     }
-    /* A rider may have boarded after an invalidation that this answer does not know of yet. */
-    if (answer_is_outdated(flight, answer) ||
-        (flight_token_is_set(flight->token) && flight_is_outdated(flight))) {
-        flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
-        if (++flight->outdated_answers < OUTDATED_ANSWERS_MAX)
-            start_lookup(flight);
-        else
-            flight_land_alone(flight, "invalidated");
-        return;
-    }
-    switch (answer->kind) {
-    case LOOKUP_FRESH:
-        if (object_is_rule(answer->object)) {
-            if (flight->all->store->is_shared)
-                near_put(flight->all->store->near, answer->object);
-            flight_follow_rule(flight, answer->object);
-            return;
-        }
+}
+
+static void look_again(struct flight *flight)
+{
+    flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
+    if (++flight->outdated_answers < OUTDATED_ANSWERS_MAX)
+        start_lookup(flight);
+    else
+        flight_land_alone(flight, "invalidated");
+}
+
+static void serve_fresh(struct flight *flight, const struct lookup_answer *answer)
+{
+    if (!object_is_rule(answer->object)) {
         serve(flight, answer, flight->has_waited ? CACHE_WAIT : CACHE_HIT);
         return;
+    }
+    if (flight->all->store->is_shared)
+        near_put(flight->all->store->near, answer->object);
+    flight_follow_rule(flight, answer->object);
+}
+
+static void follow_answer(struct flight *flight, const struct lookup_answer *answer)
+{
+    switch (answer->kind) {
+    case LOOKUP_FRESH: serve_fresh(flight, answer); return;
     case LOOKUP_STALE: serve_stale(flight, answer); return;
     case LOOKUP_LOAD:
         flight_keep_stand_in(flight, answer->object);
@@ -239,6 +228,35 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
         flight_land_failed(flight, FAULT_NONE, answer->status);
         return;
     }
+}
+
+static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer *given)
+{
+    struct flight *flight = arg;
+    struct lookup_answer answer;
+
+    flight->call = NULL;
+    if (fault != FAULT_NONE) {
+        on_store_away(flight);
+        return;
+    }
+    answer = *given;
+    take_token(flight, &answer);
+    if (answer.object != NULL && object_is_rule(answer.object)) {
+        if (flight->wants_new && answer.kind == LOOKUP_LOAD) {
+            flight_release_lock(flight, RELEASE_CANCELLED, 0, 0);
+            flight_follow_rule(flight, answer.object); /* that is not what is to be new */
+            return;
+        }
+        if (answer.kind != LOOKUP_FRESH)
+            answer.object = NULL; /* past its time, and no copy of anything */
+    }
+    /* A rider may have boarded after an invalidation that this answer does not know of yet. */
+    if (answer_is_outdated(flight, &answer) ||
+        (flight_token_is_set(flight->token) && flight_is_outdated(flight)))
+        look_again(flight);
+    else
+        follow_answer(flight, &answer);
 }
 
 static void start_lookup(struct flight *flight)

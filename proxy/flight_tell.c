@@ -126,13 +126,15 @@ void flight_tell_stream(struct flight *flight, struct rider *rider)
     flight_tell(rider);
 }
 
-/* Not the leader: it is what is being loaded. */
+/* Not the leader: what is being loaded is its own, unless the flight waits for the load of another. */
 static struct rider *find_authorized(const struct flight *flight)
 {
+    const struct rider *loader = flight->state == FLIGHT_WAITING ? NULL : flight->leader;
+
     for (struct link *at = flight->riders.next; at != &flight->riders; at = at->next) {
         struct rider *rider = LIST_OWNER(at, struct rider, link);
 
-        if (rider->plan->has_authorization && rider != flight->leader)
+        if (rider->plan->has_authorization && rider != loader)
             return rider;
     }
     return NULL;

@@ -155,14 +155,14 @@ def test_what_rides_on_an_overtaken_load_is_asked_for_again(fleet, scripted):
     assert {node.get("/products/1").body for node in (a, b)} == {b"new"}
 
 
-def test_an_acknowledged_invalidation_is_known_where_copies_are_near(fleet, quick):
+def test_an_acknowledged_invalidation_is_known_where_copies_are_near(fleet, quick_upstream):
     """Each round: both nodes have a copy in their own memory, and neither may use it after the acknowledgement."""
-    a, b = fleet.start(quick.url, [PRODUCTS])
+    a, b = fleet.start(quick_upstream.url, [PRODUCTS])
     for round_number in range(50):
         for node in (a, b):
             node.get("/products/1")
             wait_until(lambda node=node: node.get("/products/1")["x-cache"] == "HIT", "a copy is near")
-        calls = quick.calls("GET /products/1")
+        calls = quick_upstream.calls("GET /products/1")
         assert (a, b)[round_number % 2].invalidate("product:1").status == 200
         assert (b, a)[round_number % 2].get("/products/1")["x-cache"] == "MISS"
-        assert quick.calls("GET /products/1") == calls + 1
+        assert quick_upstream.calls("GET /products/1") == calls + 1

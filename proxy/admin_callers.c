@@ -7,6 +7,7 @@
  */
 #include "admin_parts.h"
 #include "caller_key.h"
+#include "json_text.h"
 #include "path_parts.h"
 
 #include <json-c/json.h>
@@ -90,9 +91,26 @@ static void refuse_method(struct client_request *client)
     admin_refuse(client, 405, "method_not_allowed", "See docs/operations.md for what may be done here.");
 }
 
+/* In the store a plan may have any bytes for a name. One that is no part of UTF-8 is shown as the character of its number, as in
+ * logs: the answer stays JSON. */
 static struct json_object *plan_json(const struct plan_name *plan)
 {
-    return plan->len == 0 ? NULL : json_object_new_string_len(plan->text, plan->len);
+    char shown[2 * sizeof(plan->text)];
+    struct slice name = plan_name_text(plan);
+    struct text text = text_in(shown, sizeof(shown));
+
+    for (size_t at = 0, step; at < name.len; at += step) {
+        unsigned char byte = (unsigned char)name.base[at];
+
+        step = utf8_length(name, at);
+        text_add(&text, slice_of(name.base + at, step));
+        if (step > 0)
+            continue;
+        text_add_char(&text, (char)(0xc0 | byte >> 6));
+        text_add_char(&text, (char)(0x80 | (byte & 0x3f)));
+        step = 1;
+    }
+    return name.len == 0 ? NULL : json_object_new_string_len(shown, (int)text.len);
 }
 
 /* ---- plans ---- */

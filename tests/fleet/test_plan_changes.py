@@ -1,6 +1,7 @@
 """Plans in a fleet: whoever changes one in Redis, by whichever command, changes what every node allows, and hot callers cost no question."""
 
 import hashlib
+import json
 import re
 import subprocess
 
@@ -223,6 +224,15 @@ def test_a_plan_that_no_limit_has_counts_as_the_default_and_is_told(redis_fleet,
     redis.command("DEL", key_of("k"))
     assert nodes[0].stderr.count("a plan that this limit does not have") == 1
     assert "gold" not in nodes[0].stderr and key_of("k")[8:-1] not in nodes[0].stderr
+
+
+def test_whatever_bytes_a_plan_has_for_a_name_the_answer_is_json(redis_fleet, redis, upstream):
+    node = start(redis_fleet, upstream, count=1)[0]
+    for name, shown in ((b"\xff\xfe", "\u00ff\u00fe"), ("gr\u00f6\u00dfer".encode(), "gr\u00f6\u00dfer"), (b'"},{\x1b\r\n', '"},{\x1b\r\n'), (b"pro\xc3", "pro\u00c3"),
+                        (b"\xc3" * 500, "\u00c3" * 65)):
+        redis.command("HSET", key_of("k"), "plan", name)
+        assert json.loads(node.admin("GET", "/api/clients/k").body.decode()) == {"plan": shown}
+    assert json.loads(node.admin("GET", "/api/limits/client/k").body.decode())["plan"] == "\u00c3" * 65
 
 
 @pytest.mark.parametrize("changes", [60000, 200000], ids=["one message", "more than a message may have, so that the connection is made anew"])

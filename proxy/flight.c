@@ -248,6 +248,8 @@ static void on_looked_up(void *arg, enum fault fault, const struct lookup_answer
             flight_follow_rule(flight, answer.object); /* that is not what is to be new */
             return;
         }
+        if (answer.kind == LOOKUP_STALE) /* there is nothing to serve meanwhile */
+            answer.kind = flight_token_is_set(flight->token) ? LOOKUP_LOAD : LOOKUP_FRESH;
         if (answer.kind != LOOKUP_FRESH)
             answer.object = NULL; /* past its time, and no copy of anything */
     }

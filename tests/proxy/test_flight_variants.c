@@ -159,6 +159,29 @@ Test(flight_variants, a_rule_that_the_store_has_leads_each_to_a_key_of_its_own)
     rig_stop();
 }
 
+/* No store of ours gives one out so; but what is in Redis may be damaged, or another's. */
+Test(flight_variants, a_stale_rule_is_no_copy_to_serve)
+{
+    struct load_token locks[] = {{0, 0}, LOCK};
+    struct lifetimes lifetimes;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct object *rule;
+
+        rig_start(true);
+        passenger_board(&a, "anna");
+        rule = variant_rule_new(&a.plan, SLICE("x-api-key"), 0, loop_now(rig.loop), &lifetimes);
+        fake_tell_lookup(
+            store_call(FAKE_LOOKUP, 0), FAULT_NONE,
+            (struct lookup_answer){.kind = LOOKUP_STALE, .object = rule, .load = locks[i], .wait_ms = 10});
+        cr_assert_eq(store_count(FAKE_LOOKUP), i == 0 ? 2 : 1, "the rule leads on, or it is loaded anew");
+        cr_assert_eq(fake_origin.started, i);
+        passenger_leave(&a);
+        object_release(&rule);
+        rig_stop();
+    }
+}
+
 /* ---- confirmations ---- */
 
 /* A copy past its time that the upstream can be asked about. */

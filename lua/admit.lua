@@ -68,8 +68,8 @@ local function stand(j, it)
     local cost, most = rule_cost[j], capacity(j)
     local others = holds_key[j] > 0 and held_now(j) or 0
     local free = it.available(j)
-    local is_foreseen = others <= most - cost and (free < cost or free - others >= cost)
-    if is_foreseen then
+    local is_foreseen = free < cost or free - others >= cost
+    if is_foreseen and others <= most - cost then
         rule_cost[j] = cost + others
     end
     local more, passes, ends = it.stand(j)

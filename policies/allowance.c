@@ -21,7 +21,7 @@ int64_t allowance_retry_us(const struct budget *budget, const struct limit_terms
 
     if (cost > capacity)
         return LIMIT_NEVER;
-    if (held > capacity - cost || (left >= cost && left - held < cost))
+    if (left >= cost && left - held < cost)
         return LIMIT_UNFORESEEN;
-    return budget_retry_us(budget, terms, held + cost, now_us);
+    return budget_retry_us(budget, terms, held <= capacity - cost ? held + cost : cost, now_us);
 }

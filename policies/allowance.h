@@ -23,8 +23,9 @@ int64_t allowance_available(const struct budget *budget, const struct limit_term
 int64_t allowance_passing(const struct budget *budget, const struct limit_terms *terms, int64_t held,
                           int64_t cost, int64_t count);
 /* 0: it passes now. LIMIT_NEVER. LIMIT_UNFORESEEN: nobody knows, because holds alone keep it out (it may pass as soon as one ends, long
- * before anything that was charged comes back), or would do so for ever. Else from now_us to the moment at which it passes even if
- * every hold is still there, or was settled at no more than it held, and nobody else came. */
+ * before anything that was charged comes back). Else from now_us to the moment at which it passes even if every hold is still there,
+ * or was settled at no more than it held, and nobody else came; where so much is held that there is no such moment, to the one before
+ * which it passes in no case. */
 int64_t allowance_retry_us(const struct budget *budget, const struct limit_terms *terms, int64_t held,
                            int64_t cost, int64_t now_us);
 

@@ -324,12 +324,12 @@ static int64_t search_retry_us(const struct naive_key *key, const struct limit_t
 {
     if (cost > limit_capacity(terms))
         return LIMIT_NEVER;
-    if (cost + others > limit_capacity(terms))
-        return LIMIT_UNFORESEEN;
-    if (passes(key, terms, cost + others, now_us))
+    if (cost + others <= limit_capacity(terms) && passes(key, terms, cost + others, now_us))
         return 0;
     if (passes(key, terms, cost, now_us))
         return LIMIT_UNFORESEEN;
+    if (cost + others > limit_capacity(terms))
+        others = 0; /* when it passes beside them nobody can say, but not before it would without them */
     return search_passing_us(key, terms, cost + others, now_us) - now_us;
 }
 

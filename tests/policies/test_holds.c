@@ -219,6 +219,9 @@ Test(allowance, what_is_held_and_what_is_charged_take_from_one_limit)
         cr_expect_eq(allowance_retry_us(&budget, &terms, 5, 2, noon_us), LIMIT_UNFORESEEN,
                      "algorithm %d: it passes as soon as a hold ends, whatever comes back when", a);
         cr_expect_eq(allowance_retry_us(&budget, &terms, 1, 6, noon_us), LIMIT_UNFORESEEN, "algorithm %d", a);
+        retry_us = allowance_retry_us(&budget, &terms, 8, 7, noon_us);
+        cr_expect(retry_us > 0 && retry_us == allowance_retry_us(&budget, &terms, 0, 7, noon_us),
+                  "algorithm %d: beside 8 it never passes, without them not before that", a);
         retry_us = allowance_retry_us(&budget, &terms, 3, 7, noon_us);
         cr_assert_gt(retry_us, 0, "algorithm %d: it would not pass without holds either", a);
         budget_advance(&budget, &terms, noon_us + retry_us - 1);

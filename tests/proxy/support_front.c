@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -188,6 +189,8 @@ struct client client_connect(void)
 
     cr_assert_eq(connect(client.fd, (struct sockaddr *)&to, sizeof(to)), 0);
     cr_assert_eq(fcntl(client.fd, F_SETFL, O_NONBLOCK), 0);
+    /* what is written in pieces is to arrive in pieces, and at once */
+    cr_assert_eq(setsockopt(client.fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)), 0);
     client.got = calloc(1, 1);
     return client;
 }

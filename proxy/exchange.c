@@ -35,9 +35,9 @@ static void on_gone(void *arg)
         planner_leave(exchange->plans);
     stage_settle_left(exchange);
     limiter_leave(story->limiter, &exchange->limits);
-    let_others_try(exchange);
     if (exchange->bill != NULL)
         limiter_leave(story->limiter, exchange->bill);
+    let_others_try(exchange);
     flight_leave(story->flights, &exchange->rider);
     stream_leave(&exchange->reader);
     stage_fetch_left(exchange);

@@ -54,13 +54,18 @@ void wait_no_longer(struct exchange *exchange)
     exchange->waits_for = NULL;
 }
 
+static void nudge_for(struct exchange *exchange, const struct limit_request *request)
+{
+    for (size_t i = 0; i < request->charge_count; i++)
+        if (request->charges[i].takes_hold && request->charges[i].rule->when_refused == WAIT_FOR_IT)
+            waits_nudge(exchange->story->waits, &request->charges[i]);
+}
+
 void let_others_try(struct exchange *exchange)
 {
-    const struct limit_request *limits = &exchange->limits;
-
-    for (size_t i = 0; i < limits->charge_count; i++)
-        if (limits->charges[i].takes_hold && limits->charges[i].rule->when_refused == WAIT_FOR_IT)
-            waits_nudge(exchange->story->waits, &limits->charges[i]);
+    nudge_for(exchange, &exchange->limits);
+    if (exchange->bill != NULL)
+        nudge_for(exchange, exchange->bill);
 }
 
 /* Of the limits that refuse and let wait, the one whose wait is longest; among those that know none, the first. */

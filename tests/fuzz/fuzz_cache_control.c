@@ -119,7 +119,9 @@ static void check_verdict(const struct fields *request_fields, const struct fiel
         CHECK(!response.varies_on_all && !request.control.no_store);
         CHECK(freshness.keep_ms > 0);
         CHECK(freshness.keep_ms >= freshness.stale_ms && freshness.keep_ms >= freshness.error_ms);
-        CHECK(status != 404 || (freshness.stale_ms <= 1000 && freshness.error_ms <= 1000));
+        CHECK(status != 404 ||
+              (freshness.stale_ms == freshness.fresh_ms && freshness.error_ms == freshness.fresh_ms &&
+               (freshness_is_explicit(&freshness) || freshness.fresh_ms <= rule.negative_ttl_ms)));
         CHECK(!(response.control.must_revalidate || response.control.proxy_revalidate) ||
               (freshness.stale_ms == freshness.fresh_ms && freshness.error_ms == freshness.fresh_ms));
     }

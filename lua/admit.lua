@@ -131,8 +131,4 @@ local with_ring = read_states()
 local numbers = decide()
 write_states(with_ring)
 write_holds()
-if epoch == seen then
-    return {epoch, 0, 0, {}, numbers}
-end
-local stamps, more = epoch_stamps(KEYS[1], seen, MOST_STAMPS)
-return {epoch, epoch_floor(KEYS[1], epoch), more, stamps, numbers}
+return with_news(KEYS[1], seen, epoch, numbers)

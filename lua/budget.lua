@@ -8,7 +8,7 @@
 local floor = math.floor
 local unpack_struct, pack_struct = struct.unpack, struct.pack
 local EXACT, LAST_US, U32 = 2 ^ 53, 2 ^ 52, 2 ^ 32
-local MOST_STAMPS, LOG_BYTES = 128, 37
+local LOG_BYTES = 37
 
 local now_us = clock_us(ARGV[1])
 local seen = tonumber(ARGV[2])

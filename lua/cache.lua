@@ -123,12 +123,3 @@ local function is_overtaken(tags_key, epoch, floor, began, tags)
     local gone, soft = is_void(tags_key, epoch, floor, began, tags)
     return gone or soft > 0
 end
-
--- What every script answers: the epoch, the stamps given since the caller's `seen`, and its own result.
-local function with_news(tags_key, seen, epoch, result)
-    if epoch == seen then
-        return {epoch, 0, 0, {}, result}
-    end
-    local stamps, more = epoch_stamps(tags_key, seen, 128)
-    return {epoch, epoch_floor(tags_key, epoch), more, stamps, result}
-end

@@ -87,8 +87,4 @@ local with_ring = read_states()
 local was_held = settle()
 write_states(with_ring)
 write_holds()
-if epoch == seen then
-    return {epoch, 0, 0, {}, was_held}
-end
-local stamps, more = epoch_stamps(KEYS[1], seen, MOST_STAMPS)
-return {epoch, epoch_floor(KEYS[1], epoch), more, stamps, was_held}
+return with_news(KEYS[1], seen, epoch, was_held)
